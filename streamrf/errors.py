@@ -155,7 +155,9 @@ def check_readable(values: Any, where: str) -> None:
     if type(values).__module__.startswith("h5py."):
         try:
             shape = getattr(values, "shape", ())
-        except RuntimeError as error:
+            if shape:
+                values[:0]  # as the shape may be remembered
+        except (RuntimeError, ValueError) as error:
             raise DataError(f"{where} is of an HDF5 file that is closed; open it again") from error
         if shape is None:
             raise DataError(f"{where} is an empty HDF5 dataset, which has no shape")

@@ -462,6 +462,8 @@ def test_x_that_cannot_be_a_matrix(rows, error, parts):
         ([[0], [0, 1]], ShapeError, ["y is ragged"]),
         (np.array(["a", None]), DataError, ["y, row 1 is missing (None); take such rows out"]),
         (np.array([float("nan"), "a"], object), DataError, ["y, row 0 is missing (nan); take"]),
+        (np.array(["a", np.float32("nan")], object), DataError, ["y, row 1 is missing (np.float"]),
+        (np.array(["a", np.datetime64("NaT")], object), DataError, ["y, row 1 is missing"]),
         (np.array(["a", 1], object), DataError, ["y, row 1: 1 is not a string; expected all"]),
         (np.array([1, "a"], object), DataError, ["y, row 1: 'a' is not a number"]),
         (np.array([[1, 2], [3, None]]), DataError, ["y, row 1 is missing (None)"]),

@@ -533,3 +533,24 @@ def test_labels_that_are_numbers_here_and_flags_there_are_refused(names, tmp_pat
     with pytest.raises(StreamrfError, match=r"2\.csv: the target 'y' is True .* in 1\.csv int64"):
         srf.open_source(names, y="y")
     assert srf.open_source(names, "a,b").n_rows == 102
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_bits_changed_in_parquet_files_are_rows_or_one_sentence(compression, tmp_path):
+    """Texts that are no UTF-8, indices beyond a dictionary and missing rows were raw errors."""
+    rng = np.random.default_rng(0)
+    columns = {"city": rng.choice(["u", "v", "wz"], 300), "x": rng.normal(size=300)}
+    columns |= {"text": [f"t{i % 30}" for i in range(300)], "y": np.arange(300) % 2}
+    path = tmp_path / "a.parquet"
+    options = {"row_group_size": 100, "compression": compression}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, **options)
+    whole, n_refused = path.read_bytes(), 0
+    for _ in range(400):
+        spoilt = bytearray(whole)
+        spoilt[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(spoilt)
+        try:
+            assert sum(len(block.X) for block in srf.open_source(path, y="y").blocks()) > 0
+        except StreamrfError:
+            n_refused += 1
+    assert n_refused > 100

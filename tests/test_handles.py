@@ -238,8 +238,10 @@ def test_slips_are_told(handle, tmp_path):
 @pytest.mark.parametrize("as_view", [False, True])
 def test_what_h5py_has_closed_is_told_beside_rows(given, as_view, tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        closed = file.create_dataset("y", data=[0, 1, 1, 0])
-        closed = closed.astype("f4") if as_view else closed
+        file["y"] = [0, 1, 1, 0]
+    with h5py.File(tmp_path / "a.h5") as file:
+        closed = file["y"].astype("f4") if as_view else file["y"]
+        assert closed.shape == (4,)  # which a file that is read remembers
     others = {"y": [0, 1, 1, 0]} | {given: closed}
     X, told = np.eye(4), r"(y|weights?) is of an HDF5 file that is closed; open it again"
     with pytest.raises(srf.errors.StreamrfError, match=told):

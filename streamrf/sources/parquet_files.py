@@ -12,7 +12,7 @@ from streamrf.errors import ChangedFileError, CorruptFileError
 from streamrf.sources.arrow_streams import Parts, is_stream, messages_of
 from streamrf.sources.arrow_types import INDEX, arrow
 from streamrf.sources.derived import check_names
-from streamrf.sources.paths import absolute, decoding, open_bytes, own_name
+from streamrf.sources.paths import absolute, decoding, ended, open_bytes, own_name
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 from streamrf.sources.urls import bare
@@ -82,6 +82,8 @@ class ChunkedTable(Table):
                     row += len(table)
                     if row >= stop:
                         break
+                if row < stop:
+                    raise ended(self.where)
 
     def _check(self, is_same: bool) -> None:
         if not is_same:
@@ -138,6 +140,7 @@ class _File:
         groups = list(range(first, last + 1))
         pa = arrow()
         for batch in self._file.iter_batches(block_rows, row_groups=groups, columns=names):
+            batch.validate(full=True)  # its texts and indices are used as they are
             yield pa.Table.from_batches([batch])
 
 

@@ -20,7 +20,6 @@ from streamrf.sources.labels import check_listed, check_text, no_text
 from streamrf.sources.sparse import SparseRows, is_scipy_sparse
 
 MAX_EXACT = 2**53  # up to which every integer is a float
-MISSING = ("None", "nan", "<NA>", "NaT")  # as they are shown
 
 
 def matrix_dtype(dtype: Any, where: str) -> np.dtype[Any]:
@@ -270,6 +269,16 @@ def _decoded(y: NDArray[Any], where: str) -> NDArray[Any]:
         raise DataError(f"{where} holds strings that are not UTF-8 text ({error})") from error
 
 
+def _is_missing(value: Any) -> bool:
+    """Return whether an object stands for no value; those but None differ from themselves."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return type(value).__name__ == "NAType"  # of pandas, which does not tell
+    except ValueError:  # of arrays
+        return False
+
+
 def _from_objects(y: NDArray[Any], where: str) -> NDArray[Any]:
     """All strings or all numbers, out of an array of objects."""
     values = y.ravel().tolist()
@@ -287,7 +296,7 @@ def _from_objects(y: NDArray[Any], where: str) -> NDArray[Any]:
     if all(numbers):
         return np.array(values).reshape(y.shape)
     claims = text if text[0] else numbers
-    missing = [repr(value) in MISSING for value in values]
+    missing = [_is_missing(value) for value in values]
     odd = missing.index(True) if any(missing) else claims.index(False)
     row = f"{where}, row {odd // max(1, y.size // len(y))}"
     if missing[odd]:
