@@ -170,7 +170,7 @@ def solve(
     with writing({"--model": model}, [statistics]), computing(threads):
         sums = _loaded(statistics, memory_limit)
         criterion = _criterion(penalty.criterion, sums, statistics)
-        _check_memory(sums, width.components, penalty, options, codes, memory_limit)
+        _check_memory(sums, width.components, penalty, options, codes, criterion, memory_limit)
         if width.components is not None:
             sums = sums.prune(width.components, penalty.fixed, codes, random_state=seed)
         table = trained = None
@@ -248,27 +248,32 @@ def _check_memory(
     penalty: PenaltyOptions,
     options: ModelOptions,
     codes: Codes,
+    criterion: str,
     memory_limit: str | None,
 ) -> None:
     """Raise MemoryBudgetError if a solve outgrows the memory next to the sums, loaded by now."""
-    width, copies = sums.sums.n_components, COEF_COPIES
+    width, n_folds, copies = sums.sums.n_components, sums.n_folds or 0, COEF_COPIES
+    n_outputs, book = len(sums.sums.targets.sums), 0
+    if sums.labels is not None:
+        n_outputs = getattr(codes, "n_bits", n_outputs)
+        book = bit_bytes(codes, True) * n_outputs * max(n_outputs, len(sums.labels))
+    pruning = pruned = 0
+    if kept is not None and kept < width:
+        pruned = 4 * kept**2 * max(1, n_folds)  # sums of the features kept
+        factor = 4 * width**2
+        pruning = max((2 + bool(n_folds)) * factor, factor + pruned + 4 * kept**2)
+        pruning += book + 8 * copies * n_outputs * width
+        width = kept
     packed = 4 * width * (width + 1)
-    n_bytes = packed * (2 if options.uncertainty else 1)
-    if kept is not None:  # a factor, and the sums of the features kept, in folds too, or a factor
-        n_bytes = max(2 * packed, packed + 4 * kept**2 * max(2, sums.n_folds))
-    if sums.n_folds:  # joined
-        n_bytes += packed
+    n_bytes = packed * (1 + options.uncertainty + bool(n_folds))  # a factor, folds joined
     if penalty.is_choice or penalty.path or isinstance(options.block_weights, str):
-        n_bytes = max(n_bytes, packed + 8 * width**2)  # full matrices next to packed ones
-        if sums.n_folds:
+        n_bytes = max(n_bytes, packed * (1 + bool(n_folds)) + 8 * width**2)  # full beside packed
+        if n_folds and (penalty.path or criterion == "folds"):
             n_bytes = max(n_bytes, FOLDS_BYTES * width**2)
             n_alphas = N_ALPHAS if penalty.alpha is None else len(penalty.alpha)
             copies = 3 * COEF_COPIES + FOLD_COPIES * n_alphas
-    n_outputs = len(sums.sums.targets.sums)
-    if sums.labels is not None:
-        n_outputs = getattr(codes, "n_bits", n_outputs)
-        n_bytes += bit_bytes(codes, True) * n_outputs * len(sums.labels)
-    n_bytes += 8 * copies * n_outputs * width + FIXED_BYTES
+    n_bytes += book + 8 * copies * n_outputs * width
+    n_bytes = max(pruning, pruned + n_bytes) + FIXED_BYTES
     held = _held(memory_limit)
     beside = f" beside {format_bytes(held)} of sums and Python" if held else ""
     what = f"a solve of {width:,} features and {n_outputs:,} outputs{beside}"

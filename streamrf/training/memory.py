@@ -111,7 +111,8 @@ class Sizes:
     @property
     def answer_bytes(self) -> int:
         """Bytes of outputs of rows held out and what decides on them, or of the code book alone."""
-        book = self.bit_bytes * self.n_outputs * self.n_classes
+        most = max(self.n_classes, self.n_outputs) if self.n_classes else 0
+        book = self.bit_bytes * self.n_outputs * most
         compared = OUTPUT_COPIES * self.n_outputs + SCORE_COPIES * self.n_classes
         squares = bool(self.scored_rows) * SQUARE_COPIES * self.n_outputs**2
         return max(book, 8 * (self.scored_rows * compared + squares))
