@@ -8,6 +8,8 @@ import h5py
 import hdf5plugin
 import numpy as np
 import pandas
+import pyarrow
+import pyarrow.ipc
 import zarr
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
@@ -56,6 +58,15 @@ def write_originals(folder: Path) -> list[Path]:
         table.to_csv(place(".tsv"), index=False, sep="\t")
         table.to_parquet(place(".parquet"), row_group_size=100)
         table.to_feather(place(".feather"))
+    levels = words.assign(level=pandas.Categorical(np.array(["red", "green"])[Y % 2]))
+    schema = pyarrow.Schema.from_pandas(levels, preserve_index=False)
+    for compression in (None, "zstd", "lz4"):
+        named = "uncompressed" if compression is None else compression
+        levels.to_parquet(place(".parquet"), row_group_size=100, compression=compression)
+        levels.to_feather(place(".feather"), compression=named)
+        packed = pyarrow.ipc.IpcWriteOptions(compression=compression)
+        with pyarrow.ipc.new_stream(place(".arrow"), schema, options=packed) as stream:
+            stream.write_table(pyarrow.Table.from_pandas(levels, schema), max_chunksize=100)
     np.save(place(".npy"), X)
     np.savez(place(".npz"), X=X, y=Y)
     sparse.save_npz(place(".npz"), sparse.csr_matrix(X * (X > 0)))

@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import dask
 import h5py
 import numpy as np
 import psutil
@@ -55,9 +56,11 @@ def test_workers_started_here_cannot_be_reached_from_elsewhere():
     assert hosts == {"127.0.0.1"}
 
 
-def test_workers_leave_interruptions_to_the_command_that_began_them():
+@pytest.mark.parametrize("own", [[], "json", ["json"], None])
+def test_workers_leave_interruptions_to_the_command_that_began_them(own):
     """Ctrl-C, which a terminal sends to all processes, left a traceback of each."""
-    with connected(ClusterAddress(workers=1)) as client:
+    preload = dask.config.set({"distributed.worker.preload": own})
+    with preload, connected(ClusterAddress(workers=1)) as client:
         found = client.run(lambda: signal.getsignal(signal.SIGINT))
         assert [*found.values()] == [signal.SIG_IGN]
 

@@ -161,9 +161,11 @@ def _processes(n_workers: int, n_threads: int | None) -> Iterator["Client"]:
     from distributed import Client
 
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | MALLOC
+    preloads = dask.config.get("distributed.worker.preload", None) or []
+    preloads = [preloads] if isinstance(preloads, str) else [*preloads]
     settings = {
         "distributed.nanny.pre-spawn-environ": environment,
-        "distributed.worker.preload": [*dask.config.get("distributed.worker.preload"), DEAF],
+        "distributed.worker.preload": [*preloads, DEAF],
         # What looks at a worker's stacks every 10 ms, at each event loop every 20 ms and for tasks
         # to steal every 100 ms takes several per cent of a core, and our tasks take seconds.
         "distributed.worker.profile.enabled": False,
