@@ -56,11 +56,14 @@ def test_workers_started_here_cannot_be_reached_from_elsewhere():
     assert hosts == {"127.0.0.1"}
 
 
-@pytest.mark.parametrize("own", [[], "json", ["json"], None])
-def test_workers_leave_interruptions_to_the_command_that_began_them(own):
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [([], []), ("json", []), (["json"], [["--x"]]), ("json", ["--x"]), (None, None)],
+)
+def test_workers_leave_interruptions_to_the_command_that_began_them(own, words):
     """Ctrl-C, which a terminal sends to all processes, left a traceback of each."""
-    preload = dask.config.set({"distributed.worker.preload": own})
-    with preload, connected(ClusterAddress(workers=1)) as client:
+    settings = {"distributed.worker.preload": own, "distributed.worker.preload-argv": words}
+    with dask.config.set(settings), connected(ClusterAddress(workers=1)) as client:
         found = client.run(lambda: signal.getsignal(signal.SIGINT))
         assert [*found.values()] == [signal.SIG_IGN]
 

@@ -142,6 +142,24 @@ def test_targets_of_one_name_side_by_side_have_none():
     assert one.with_targets(others).encoder.target_names == (*"pqrs",)
 
 
+def test_rows_to_predict_have_no_names_of_targets():
+    """Other targets beside rows that are predicted, or transformed, were refused."""
+    X = FRAME.to_numpy()
+    others = plain(TARGETS.set_axis(["r", "s"], axis=1))[0]
+    for kind in (
+        srf.RandomFeatureRegressor(MAP, alpha=0.1),
+        srf.KernelRidgeRegressor(srf.Gaussian(0.3)),
+    ):
+        kind.fit(X, TARGETS)
+        np.testing.assert_array_equal(kind.predict(others), kind.predict(X))
+    model = srf.accumulate(plain(TARGETS)[0], MAP).solve(0.1)
+    np.testing.assert_array_equal(model.predict(others), model.predict(X))
+    pca = srf.RandomFeaturePCA(2, features=MAP).fit(plain(TARGETS)[0])
+    np.testing.assert_array_equal(pca.transform(others), pca.transform(X))
+    clusters = srf.RandomFeatureKMeans(2, features=MAP).fit(plain(TARGETS)[0])
+    np.testing.assert_array_equal(clusters.predict(others), clusters.predict(X))
+
+
 @pytest.mark.parametrize("names", [("p",), (*"pqr",), ("p", "p")])
 def test_files_of_other_names_than_targets_are_refused(names, tmp_path):
     sums = srf.accumulate(plain(TARGETS)[0], MAP)

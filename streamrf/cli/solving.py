@@ -276,7 +276,8 @@ def _check_memory(
     n_bytes = max(pruning, pruned + n_bytes) + FIXED_BYTES
     held = _held(memory_limit)
     beside = f" beside {format_bytes(held)} of sums and Python" if held else ""
-    what = f"a solve of {width:,} features and {n_outputs:,} outputs{beside}"
+    outputs = f"{n_outputs:,} output{'s' * (n_outputs != 1)}"
+    what = f"a solve of {width:,} features and {outputs}{beside}"
     check_memory(what, n_bytes + held, memory_limit)
 
 

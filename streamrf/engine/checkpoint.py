@@ -114,7 +114,8 @@ class Checkpoint(StateStore[S]):
         try:
             fields = Fields(storage.read(self.path, KIND), self.path)
         except FormatError as error:
-            if not storage.is_saved(self.path, KIND):  # but another file, which must not be lost
+            is_other = os.path.getsize(self.path) and not storage.is_saved(self.path, KIND)
+            if is_other:  # which must not be lost
                 raise
             raise FormatError(f"{error}; without it the run starts from its beginning") from error
         with loading(self.path):

@@ -163,9 +163,12 @@ def _processes(n_workers: int, n_threads: int | None) -> Iterator["Client"]:
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | MALLOC
     preloads = dask.config.get("distributed.worker.preload", None) or []
     preloads = [preloads] if isinstance(preloads, str) else [*preloads]
+    words = dask.config.get("distributed.worker.preload-argv", None) or []
+    of_each = bool(words) and not isinstance(words[0], str)
     settings = {
         "distributed.nanny.pre-spawn-environ": environment,
         "distributed.worker.preload": [*preloads, DEAF],
+        "distributed.worker.preload-argv": [*words, []] if of_each else words,
         # What looks at a worker's stacks every 10 ms, at each event loop every 20 ms and for tasks
         # to steal every 100 ms takes several per cent of a core, and our tasks take seconds.
         "distributed.worker.profile.enabled": False,

@@ -45,6 +45,7 @@ from streamrf.sources import (
     as_source,
     check_each_once,
     check_rows,
+    in_order,
     is_for_source,
     is_lazy,
     named,
@@ -168,7 +169,8 @@ class _KernelRidge(BaseEstimator):
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
         found = []
-        for block in self.model_.reading(source)[0].source.blocks():
+        rows = self.model_.reading(source)[0].source
+        for block in in_order(rows, self.model_.encoder.target_names).blocks():
             check_rows(block, "raise")
             found.append((block.y, self._answer(self.model_.scores(block.X)), block.weights))
         n = slice(None if source.has_weights else 2)

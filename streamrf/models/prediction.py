@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,14 @@ from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.metrics import ErrorSums, Evaluation
 from streamrf.models.posterior import Posterior
 from streamrf.preprocessing import Encoder
-from streamrf.sources import Block, Source, as_source, check_each_once, warn_of_unseen
+from streamrf.sources import (
+    Block,
+    Source,
+    as_source,
+    check_each_once,
+    in_order,
+    warn_of_unseen,
+)
 
 BLOCK_BYTES = 64 << 20  # rows, features or scores of a block
 Rows = Source | ArrayLike  # to score: a source, or an array (n, n_features)
@@ -63,7 +71,7 @@ class Scorer(ABC):
     ) -> tuple[Reading, RunOptions]:
         """Return which rows to read and how; raise ShapeError for rows of another width."""
         labels = getattr(self, "labels", None)  # of what tells classes
-        source = self.encoder.adapted(as_source(source).of_width(self.n_features), labels)
+        source = as_source(source).of_width(self.n_features).adapted(self.encoder.table, labels)
         if source.n_features != self.n_features:
             cure = "; leave out columns that are none of its features, such as targets (x=, --x)"
             raise ShapeError(
@@ -149,8 +157,12 @@ class Predictor(Scorer):
     block_weights: Floats | None
 
     def judging(self, source: Rows, **options: Any) -> tuple[Reading, RunOptions]:
-        """Return `reading` of rows that are judged: those trained on go by keys known then."""
-        return self.reading(source, **options)
+        """Return `reading` of rows that are judged: targets in the order learnt from.
+
+        Those trained on go by keys known then.
+        """
+        reading, run = self.reading(source, **options)
+        return replace(reading, source=in_order(reading.source, self.encoder.target_names)), run
 
     @abstractmethod
     def no_errors(self, return_std: bool = False) -> ErrorSums:

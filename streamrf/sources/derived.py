@@ -117,6 +117,13 @@ class Derived(Source):
 class RowsAlone(Derived):
     """The rows of a source without targets and weights, which may then be bad or missing."""
 
+    target_names = None
+
+    @property
+    def columns(self) -> Columns | None:
+        known = self._source.columns
+        return None if known is None else replace(known, targets=())
+
     def __init__(self, source: Source) -> None:
         super().__init__(source.of_values())  # whose targets need not be classes
         self.has_targets = self.has_weights = False

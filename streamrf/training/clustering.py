@@ -155,7 +155,7 @@ def cluster(
         )
     encoder = Encoder.calibrate(features, sample, normalize=normalize, random_state=random_state)
     warn_of_named_map(encoder, sample.X, column_names(source))
-    encoder = encoder.of_source(source)
+    encoder = encoder.of_table(source.columns)
     block_rows = _block_rows(encoder, len(sample.X), n_clusters, source, run)
     first = _first(encoder, sample, n_clusters, random_state)
     looked_at = Reading(_source(sample))
