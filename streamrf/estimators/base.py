@@ -158,7 +158,8 @@ class RandomFeatureEstimator(BaseEstimator):
         if is_given:
             y = y if is_first else ordered(y, self._target_names)
             source = as_source(X, y, sample_weight)
-            source = self._named(source) if is_first else source
+            if is_first:
+                source = self._named(source)
             source = source if classes is None else Known(source, classes)
         else:
             batch = self._checked(X, y, sample_weight, reset=is_first)

@@ -323,9 +323,9 @@ def names_of(X: Any, where: str) -> tuple[str, ...] | None:
     Also the labels of a DataArray of xarray that are all texts, none twice. DataError if columns
     share a name.
     """
-    dims = getattr(X, "dims", ())
-    if isinstance(dims, tuple) and len(dims) == 2:
-        labels = X.coords[dims[1]].values.tolist() if dims[1] in X.coords else []
+    dims, coords = getattr(X, "dims", ()), getattr(X, "coords", None)
+    if isinstance(dims, tuple) and len(dims) == 2 and coords is not None:
+        labels = coords[dims[1]].values.tolist() if dims[1] in coords else []
         are_names = all(isinstance(label, str) for label in labels)
         return tuple(labels) if labels and are_names and len({*labels}) == len(labels) else None
     found = getattr(X, "column_names", getattr(X, "columns", ()))
