@@ -153,13 +153,10 @@ def check_readable(values: Any, where: str) -> None:
     dataset without a shape.
     """
     if type(values).__module__.startswith("h5py."):
-        try:
-            shape = getattr(values, "shape", ())
-            if shape:
-                values[:0]  # as the shape may be remembered
-        except (RuntimeError, ValueError) as error:
-            raise DataError(f"{where} is of an HDF5 file that is closed; open it again") from error
-        if shape is None:
+        dataset = getattr(values, "_dset", values)  # of views such as `dataset.astype("f4")`
+        if hasattr(dataset, "id") and not dataset.id.valid:
+            raise DataError(f"{where} is of an HDF5 file that is closed; open it again")
+        if getattr(dataset, "shape", ()) is None:
             raise DataError(f"{where} is an empty HDF5 dataset, which has no shape")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise DataError(

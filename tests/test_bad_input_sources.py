@@ -464,6 +464,7 @@ def test_x_that_cannot_be_a_matrix(rows, error, parts):
         (np.array([float("nan"), "a"], object), DataError, ["y, row 0 is missing (nan); take"]),
         (np.array(["a", np.float32("nan")], object), DataError, ["y, row 1 is missing (np.float"]),
         (np.array(["a", np.datetime64("NaT")], object), DataError, ["y, row 1 is missing"]),
+        (np.array(["a", Decimal("sNaN")], object), DataError, ["y, row 1: Decimal('sNaN') is not"]),
         (np.array(["a", 1], object), DataError, ["y, row 1: 1 is not a string; expected all"]),
         (np.array([1, "a"], object), DataError, ["y, row 1: 'a' is not a number"]),
         (np.array([[1, 2], [3, None]]), DataError, ["y, row 1 is missing (None)"]),

@@ -241,7 +241,7 @@ def test_what_h5py_has_closed_is_told_beside_rows(given, as_view, tmp_path):
         file["y"] = [0, 1, 1, 0]
     with h5py.File(tmp_path / "a.h5") as file:
         closed = file["y"].astype("f4") if as_view else file["y"]
-        assert closed.shape == (4,)  # which a file that is read remembers
+        assert closed.shape == (4,) == closed[:].shape  # which h5py remembers, and how it read
     others = {"y": [0, 1, 1, 0]} | {given: closed}
     X, told = np.eye(4), r"(y|weights?) is of an HDF5 file that is closed; open it again"
     with pytest.raises(srf.errors.StreamrfError, match=told):

@@ -33,7 +33,7 @@ from streamrf.sources.hdf5_tables import open_hdf5
 from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
-from streamrf.sources.partitions import Folders, check_apart, folders_of, partitioned
+from streamrf.sources.partitions import Folders, folders_of, partitioned
 from streamrf.sources.paths import (
     PACKED_ENDINGS,
     check_unpacked,
@@ -76,13 +76,10 @@ def _tables(open_table: Callable[[str], Table]) -> Opener:
         if alone and not found:
             raise alone[0]
         tables = [table for _, table in found]
-        wanted: set[str] = set()
         if folders:
             tables = partitioned(found, folders)
-        if folders or alone:
-            wanted = {name for names in roles(tables[0], x, y, weights) for name in names}
-            check_apart(found, folders or {}, wanted)
         for told in alone:
+            wanted = {name for names in roles(tables[0], x, y, weights) for name in names}
             if not wanted.intersection(found[0][1].types) <= told.names:
                 raise EmptySourceError(f"{told}, and not all that {found[0][1].where} has")
         return TableSource(tables, x, y, weights)

@@ -81,17 +81,13 @@ class PartitionedTable(Table):
 
 
 def partitioned(found: list[tuple[str, Table]], folders: Folders) -> list[Table]:
-    """Return the tables of files, by their names, with the columns of their folders."""
-    levels = levels_of(folders)
-    return [PartitionedTable(table, folders[name], levels) for name, table in found]
+    """Return the tables of files, by their names, with the columns of their folders.
 
-
-def check_apart(found: list[tuple[str, Table]], folders: Folders, wanted: set[str]) -> None:
-    """Raise DataError if a column that is wanted is of files for some, of their folders for others.
-
-    Those are files that have one of the name of their folder's, beside files without.
+    DataError if some files have a column of their own called so, and others have none: a model may
+    ask for it, whatever is chosen here.
     """
-    for key in wanted & {key for values in folders.values() for key in values}:
+    levels = levels_of(folders)
+    for key in sorted(levels):
         own = [table.where for name, table in found if key in table.types and key in folders[name]]
         others = [table.where for _, table in found if key not in table.types]
         if own and others:
@@ -100,6 +96,7 @@ def check_apart(found: list[tuple[str, Table]], folders: Folders, wanted: set[st
                 f"{others[0]} has none, so that it is not told which is meant; write all files "
                 "with it, or without"
             )
+    return [PartitionedTable(table, folders[name], levels) for name, table in found]
 
 
 def levels_of(folders: Folders) -> dict[str, Levels]:

@@ -273,10 +273,8 @@ def _is_missing(value: Any) -> bool:
     """Return whether an object stands for no value; those but None differ from themselves."""
     try:
         return value is None or bool(value != value)
-    except TypeError:
-        return type(value).__name__ == "NAType"  # of pandas, which does not tell
-    except ValueError:  # of arrays
-        return False
+    except Exception:  # whatever comparing it raises; of pandas' NA it is not told
+        return type(value).__name__ == "NAType"
 
 
 def _from_objects(y: NDArray[Any], where: str) -> NDArray[Any]:
