@@ -261,7 +261,8 @@ def _check_memory(
     if kept is not None and kept < width:
         pruned = 4 * kept**2 * max(1, n_folds)  # sums of the features kept
         factor = 4 * width**2
-        pruning = max((2 + bool(n_folds)) * factor, factor + pruned + 4 * kept**2)
+        n_factors = 2 + bool(n_folds) + (penalty.fixed is None)  # folds joined, a full matrix
+        pruning = max(n_factors * factor, factor + pruned + 4 * kept**2)
         pruning += book + 8 * copies * n_outputs * width
         width = kept
     packed = 4 * width * (width + 1)
