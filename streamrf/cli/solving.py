@@ -30,7 +30,7 @@ from streamrf.errors import ParameterError, warn
 from streamrf.jit.threads import computing
 from streamrf.models import Codes, Model
 from streamrf.report import facts
-from streamrf.solving import CrossValidation, Path
+from streamrf.solving import N_ALPHAS, CrossValidation, Path
 from streamrf.statistics import RidgeProblem, Statistics, load_statistics, rounding_note
 from streamrf.training import bit_bytes
 
@@ -45,7 +45,6 @@ BEST = {"gcv": min, "log_evidence": max, "mse": min}  # by columns of the table
 FIXED_BYTES = 16 << 20
 COEF_COPIES, FOLD_COPIES = 4, 2
 FOLDS_BYTES = 30
-N_ALPHAS = 17  # of `Normal.alpha_grid`
 
 
 @dataclass(frozen=True)

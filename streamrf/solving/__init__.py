@@ -15,6 +15,7 @@ from streamrf.solving.findings import (
 from streamrf.solving.held_out import JOINED_ROWS, HeldOut, held_scores, max_kept
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import (
+    N_ALPHAS,
     RELATIVE_ALPHAS,
     Normal,
     check_alpha,
@@ -46,6 +47,7 @@ __all__ = [
     "JOINED_ROWS",
     "LOSSES",
     "MAX_STEP",
+    "N_ALPHAS",
     "RELATIVE_ALPHAS",
     "SQUARED",
     "BlockWeights",

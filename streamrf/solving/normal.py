@@ -29,6 +29,7 @@ from streamrf.solving.workspace import lent
 
 STILL = 1e-13  # share of a constant target's squares that its rounding may leave about the mean
 UNEVEN = 1e6  # a feature that varies so many times as much as the least tenth drowns them
+N_ALPHAS = 17  # of `Normal.alpha_grid`
 MIN_SHORT = 4096  # features from which a factor in float32 and steps of refinement take less time
 # Relative to the mean squared norm of a centred feature. The best on the papers' data lie between
 # 1e-7 and 1e-3.
@@ -119,8 +120,8 @@ class Normal:
         return float(self.diagonal().mean())
 
     def alpha_grid(self) -> Floats:
-        """Return 17 penalties, over 13 decades, that suit the size of the features."""
-        return (self.mean_diagonal() or 1.0) * 10.0 ** (np.arange(17) * 10 / 12 - 10)
+        """Return `N_ALPHAS` penalties, over 13 decades, that suit the size of the features."""
+        return (self.mean_diagonal() or 1.0) * 10.0 ** (np.arange(N_ALPHAS) * 10 / 12 - 10)
 
     def ridge(
         self, alpha: float, work: Array | None = None, tells: bool = True

@@ -75,7 +75,7 @@ def _n_mapped(dataset: h5py.Dataset) -> int:
     spaces = [source.vspace for source in dataset.virtual_sources()]
     try:
         counts = [space.get_select_npoints() for space in spaces]
-        bounds = [space.get_select_bounds() for space in spaces if space.get_select_npoints()]
+        bounds = [space.get_select_bounds() for space, n in zip(spaces, counts, strict=True) if n]
     except (RuntimeError, ValueError):  # a selection without an end
         return dataset.size
     if not bounds:
