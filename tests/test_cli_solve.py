@@ -271,6 +271,7 @@ def test_a_memory_limit_counts_what_is_held(monkeypatch, option):
 def test_a_memory_limit_counts_classes(option, least, monkeypatch, tmp_path):
     """It had the features alone, and took some times as much with thousands of classes."""
     from streamrf.cli import solving
+    from streamrf.cli.solve_memory import FIXED_BYTES
 
     X = np.random.default_rng(0).normal(size=(4000, 3))
     features = srf.StructuredFourier(srf.Gaussian(0.1), 64, random_state=0)
@@ -280,7 +281,7 @@ def test_a_memory_limit_counts_classes(option, least, monkeypatch, tmp_path):
     monkeypatch.setattr(solving, "_held", lambda limit: 0)
     monkeypatch.setattr(solving, "check_memory", lambda what, n_bytes, limit: asked.append(n_bytes))
     told("solve", str(tmp_path / "s.h5"), "--model", "m.h5", *option)
-    assert least + solving.FIXED_BYTES < asked[-1] < 3 * least + solving.FIXED_BYTES
+    assert least + FIXED_BYTES < asked[-1] < 3 * least + FIXED_BYTES
 
 
 @pytest.mark.parametrize(

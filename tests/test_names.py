@@ -142,6 +142,26 @@ def test_targets_of_one_name_side_by_side_have_none():
     assert one.with_targets(others).encoder.target_names == (*"pqrs",)
 
 
+@pytest.mark.parametrize("estimator", [srf.RandomFeatureRegressor(MAP), srf.KernelRidgeRegressor()])
+def test_targets_may_be_called_as_columns_beside_them(estimator):
+    X = FRAME.assign(c=pd.Categorical(np.where(FRAME.c > 0, "u", "v")))
+    later = FRAME[["b", "a"]].shift(1).fillna(0.0)  # as where all columns are forecast
+    estimator = clone(estimator).fit(X, later)
+    assert estimator.model_.encoder.target_names == ("b", "a")
+    assert estimator.score(X, later[["a", "b"]]) == estimator.score(X, later)
+    with pytest.raises(ShapeError, match="targets"):
+        estimator.score(X, later.set_axis(["b", "other"], axis=1))
+
+
+def test_targets_of_later_blocks_may_be_called_as_columns():
+    later = FRAME[["b", "a"]].shift(1).fillna(0.0)
+    blocks = [(FRAME[:200], later[:200]), (FRAME[200:], later[200:][["a", "b"]])]
+    sums = srf.accumulate(srf.open_source(iter(blocks)), MAP)
+    assert sums.encoder.target_names == ("b", "a")
+    whole = srf.accumulate(srf.open_source(FRAME, y=later), like=sums)
+    assert np.array_equal(sums.solve(0.1).coef, whole.solve(0.1).coef)
+
+
 def test_rows_to_predict_have_no_names_of_targets():
     """Other targets beside rows that are predicted, or transformed, were refused."""
     X = FRAME.to_numpy()

@@ -25,6 +25,7 @@ from streamrf.cli.groups import (
     words_of,
 )
 from streamrf.cli.options import option, wrong
+from streamrf.cli.solve_memory import SolvePlan
 from streamrf.display import format_bytes, format_time, resident_bytes
 from streamrf.errors import ParameterError, warn
 from streamrf.jit.threads import computing
@@ -40,11 +41,6 @@ CRITERIA = {
     "evidence": "log evidence",
 }
 BEST = {"gcv": min, "log_evidence": max, "mse": min}  # by columns of the table
-# Measured, of a solve: of any width; of each output's coefficients, on the way and for each penalty
-# that folds are left out with; of each entry of a full matrix, for folds
-FIXED_BYTES = 16 << 20
-COEF_COPIES, FOLD_COPIES = 4, 2
-FOLDS_BYTES = 30
 
 
 @dataclass(frozen=True)
@@ -127,6 +123,11 @@ class PenaltyOptions:
         return self.alpha is None or len(self.alpha) > 1
 
     @property
+    def has_table(self) -> bool:
+        """Whether a table of penalties is made, to choose from or to show."""
+        return self.is_choice or self.path
+
+    @property
     def fixed(self) -> float | None:
         """The only penalty, None where there are several."""
         return None if self.alpha is None or self.is_choice else self.alpha[0]
@@ -169,13 +170,14 @@ def solve(
     with writing({"--model": model}, [statistics]), computing(threads):
         sums = _loaded(statistics, memory_limit)
         criterion = _criterion(penalty.criterion, sums, statistics)
-        _check_memory(sums, width.components, penalty, options, codes, criterion, memory_limit)
+        plan = _planned(sums, width.components, penalty, options, codes, criterion)
+        _check_memory(plan, memory_limit)
         if width.components is not None:
             sums = sums.prune(width.components, penalty.fixed, codes, random_state=seed)
         table = trained = None
         problem = sums.problem(codes, seed, options.class_weight)
         problem = _weighted(problem, options, penalty.fixed)
-        if penalty.is_choice or penalty.path:
+        if penalty.has_table:
             table = _table(problem, penalty, criterion)
         if model is not None:
             chosen: Any = penalty.fixed
@@ -241,44 +243,42 @@ def _held(memory_limit: str | None) -> int:
     return 0 if memory_limit is None else resident_bytes()
 
 
-def _check_memory(
+def _check_memory(plan: SolvePlan, memory_limit: str | None) -> None:
+    """Raise MemoryBudgetError if a solve outgrows the memory next to the sums, loaded by now."""
+    held = _held(memory_limit)
+    beside = f" beside {format_bytes(held)} of sums and Python" if held else ""
+    outputs = f"{plan.n_outputs:,} output{'s' * (plan.n_outputs != 1)}"
+    what = f"a solve of {plan.width:,} features and {outputs}{beside}"
+    check_memory(what, plan.n_bytes + held, memory_limit)
+
+
+def _planned(
     sums: Statistics,
-    kept: int | None,
+    n_kept: int | None,
     penalty: PenaltyOptions,
     options: ModelOptions,
     codes: Codes,
     criterion: str,
-    memory_limit: str | None,
-) -> None:
-    """Raise MemoryBudgetError if a solve outgrows the memory next to the sums, loaded by now."""
-    width, n_folds, copies = sums.sums.n_components, sums.n_folds or 0, COEF_COPIES
-    n_outputs, book = len(sums.sums.targets.sums), 0
+) -> SolvePlan:
+    """Return what a solve will take."""
+    n_outputs, book, n_left_out = len(sums.sums.targets.sums), 0, 0
     if sums.labels is not None:
         n_outputs = getattr(codes, "n_bits", n_outputs)
         book = bit_bytes(codes, True) * n_outputs * max(n_outputs, len(sums.labels))
-    pruning = pruned = 0
-    if kept is not None and kept < width:
-        pruned = 4 * kept**2 * max(1, n_folds)  # sums of the features kept
-        factor = 4 * width**2
-        n_factors = 2 + bool(n_folds) + (penalty.fixed is None)  # folds joined, a full matrix
-        pruning = max(n_factors * factor, factor + pruned + 4 * kept**2)
-        pruning += book + 8 * copies * n_outputs * width
-        width = kept
-    packed = 4 * width * (width + 1)
-    n_bytes = packed * (1 + options.uncertainty + bool(n_folds))  # a factor, folds joined
-    if penalty.is_choice or penalty.path or isinstance(options.block_weights, str):
-        n_bytes = max(n_bytes, packed * (1 + bool(n_folds)) + 8 * width**2)  # full beside packed
-        if n_folds and (penalty.path or criterion == "folds"):
-            n_bytes = max(n_bytes, FOLDS_BYTES * width**2)
-            n_alphas = N_ALPHAS if penalty.alpha is None else len(penalty.alpha)
-            copies = 3 * COEF_COPIES + FOLD_COPIES * n_alphas
-    n_bytes += book + 8 * copies * n_outputs * width
-    n_bytes = max(pruning, pruned + n_bytes) + FIXED_BYTES
-    held = _held(memory_limit)
-    beside = f" beside {format_bytes(held)} of sums and Python" if held else ""
-    outputs = f"{n_outputs:,} output{'s' * (n_outputs != 1)}"
-    what = f"a solve of {width:,} features and {outputs}{beside}"
-    check_memory(what, n_bytes + held, memory_limit)
+    traces = penalty.has_table or isinstance(options.block_weights, str)
+    if traces and sums.n_folds and (penalty.path or criterion == "folds"):
+        n_left_out = N_ALPHAS if penalty.alpha is None else len(penalty.alpha)
+    return SolvePlan(
+        n_components=sums.sums.n_components,
+        n_kept=n_kept,
+        n_outputs=n_outputs,
+        book_bytes=book,
+        n_folds=sums.n_folds or 0,
+        n_left_out=n_left_out,
+        is_fixed=penalty.fixed is not None,
+        traces=traces,
+        uncertainty=options.uncertainty,
+    )
 
 
 def _weighted(problem: RidgeProblem, options: ModelOptions, alpha: float | None) -> RidgeProblem:

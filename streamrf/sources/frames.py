@@ -82,6 +82,7 @@ class FrameTable(Table):
         self.names: dict[str, list[str]] = {}
         self.given: dict[str, tuple[str, ...]] = {}
         if first is not None:
+            self.titles = first.titles
             taken = [name for names in first.names.values() for name in names]
             self.left_out = tuple(name for name in taken if name in table.schema.names)
             table = table.select([name for name in table.schema.names if name not in taken])
@@ -101,10 +102,13 @@ class FrameTable(Table):
             self.names[role] = []
             wanted = more.schema.names if first is None else first.names[role]
             for name, column in zip(wanted, more.columns, strict=True):
-                while name in table.schema.names:
-                    name += "_"
-                self.names[role].append(name)
-                table = table.append_column(name, column)
+                own = name
+                while own in table.schema.names:
+                    own += "_"
+                if own != name:
+                    self.titles = self.titles | {own: name}
+                self.names[role].append(own)
+                table = table.append_column(own, column)
             self.unnamed += () if is_named else (*self.names[role],)
         self._table = table.combine_chunks()
         self.n_rows = len(table)

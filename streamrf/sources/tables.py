@@ -41,6 +41,7 @@ class Table(Stored):
         their names, with such a text
     levels : all levels of columns of text, of which they are known without a look at the rows
     unnamed : columns that came without a name, from arrays
+    titles : names that columns came with, where others of the table have them
     index : columns that are no data unless they are named, such as the index of pandas
     """
 
@@ -49,6 +50,7 @@ class Table(Stored):
     codes: dict[str, str] = {}  # noqa: RUF012 - of a store that has none
     levels: dict[str, list[str | None]] = {}  # noqa: RUF012 - of a store that has none
     unnamed: tuple[str, ...] = ()
+    titles: dict[str, str] = {}  # noqa: RUF012 - of a store that has none
     index: tuple[str, ...] = ()
 
     def type_name(self, name: str) -> str:
@@ -310,7 +312,10 @@ class TableSource(StoredSource[Table]):
     @property
     def _target_names(self) -> tuple[str, ...]:
         """Names of the targets, none where they came without."""
-        return () if {*self._targets} & {*self._list[0].unnamed} else tuple(self._targets)
+        first = self._list[0]
+        if {*self._targets} & {*first.unnamed}:
+            return ()
+        return tuple(first.titles.get(name, name) for name in self._targets)
 
     def _x_types(self) -> dict[str, Any]:
         return {column.name: self._types([column])[column.name] for column in self._columns.columns}
