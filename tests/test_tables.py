@@ -576,6 +576,8 @@ def test_lines_that_are_empty_are_no_rows(tmp_path):
         ("2024-03-01 14:00:00.000+02:00", 19783.5),
         ("2024-03-01T12:00:00", 19783.5),
         ("13:00:30", 46830.0),
+        ("13:00:30.25", 46830.25),
+        ("13:00:30.000000001", 46830.0),
         ("2024-03-01T12:00:00.000000000", 19783.5),
         ("2024-03-01 14:00:00.000000000+02:00", 19783.5),
         ("2024-03-01 12:00:00.123456789", 19783.5 + 0.123456 / 86400),
@@ -599,6 +601,18 @@ def test_times_with_fractions_of_a_second_may_be_of_any_year(odd, tmp_path):
     days = everything(source)[0][:60, 0]
     np.testing.assert_allclose(days, 19783.5 + (np.arange(60) + 0.25) / 86400, atol=1e-6)
     assert source.columns.columns[0].kind == "date"
+
+
+@pytest.mark.parametrize("first", ["13:00:30", "13:00:30.5"])
+@pytest.mark.parametrize(("other", "kind"), [("00:00:01.25", "number"), ("noon", "category")])
+def test_times_of_day_with_and_without_fractions_are_seconds(first, other, kind, tmp_path):
+    """Those with fractions were text, of thousands of levels, and numbers in Parquet."""
+    path = tmp_path / "times.csv"
+    path.write_text("when,y\n" + 30 * f"{first},1\n{other},0\n,1\n")
+    source = srf.open_source(path, y="y")
+    assert source.columns.columns[0].kind == kind
+    if kind == "number":
+        np.testing.assert_array_equal(everything(source)[0][1, 0], 1.25)
 
 
 def test_a_file_without_names_has_numbers_for_names(tmp_path):

@@ -37,7 +37,9 @@ MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
 _COMPRESSIONS = {"gzip": "gzip", "Zstandard": "zstd", "bzip2": "bz2"}  # as Arrow calls them
 NOT_UTF8 = "not UTF-8; convert the file, as by iconv -f LATIN1 -t UTF-8"
 _BOM = b"\xef\xbb\xbf"
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,6}$")  # with a fraction
+_CLOCK = r"\d\d:\d\d:\d\d"
+_TIME = re.compile(rf"\d{{4}}-\d\d-\d\d[ T]{_CLOCK}\.\d{{1,6}}$")  # with a fraction
+_TIME_OF_DAY = re.compile(rf"{_CLOCK}(\.\d{{1,9}})?$")
 # The first line, and more of them where a field in quotes has line ends. Nothing is tried twice.
 _QUOTED = re.compile(rb'(?<![^,;\t|])"(?:[^"]|"")*+"(?=[,;\t|\r\n]|\Z)')  # a field
 _FIRST = re.compile(rb"(?:%b|[^\n])*+\n?" % _QUOTED.pattern)
@@ -270,28 +272,26 @@ class CSVTable(Table):
             if arrow().types.is_binary(type_):
                 raise DataError(f"{self.where}: column {name!r} is {NOT_UTF8}")
         codes = hexadecimal(self._parsed, text, found)
-        found |= {name: self._coarser(table.column(name), name, text) for name in found}
+        found |= {name: self._timed(table.column(name), name, text) for name in found}
         return found | dict.fromkeys(codes, arrow().string())
 
-    def _coarser(self, values: Any, name: str, text: bytes) -> Any:
-        """Return a type of microseconds for times read as others, if rows in `text` have no more.
+    def _timed(self, values: Any, name: str, text: bytes) -> Any:
+        """Return a type for times that Arrow takes for others, if all rows in `text` are such.
 
         Arrow reads fractions of a second as nanoseconds, which a timestamp holds of the years 1678
-        to 2261 alone, and takes times of other years for text.
+        to 2261 alone, and takes times of other years, and those of day with fractions, for text.
         """
-        pa, type_ = arrow(), values.type
-        is_text = pa.types.is_string(type_)
-        if is_text:
-            is_time = any(map(_TIME.match, values.drop_null()[:1].to_pylist()))
-        else:
-            is_time = pa.types.is_timestamp(type_) and type_.unit == "ns"
-        if not is_time:
-            return type_
-        coarser = pa.timestamp("us", None if is_text else type_.tz)
+        pa, wanted = arrow(), None
+        if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
+            wanted = pa.timestamp("us", values.type.tz)
+        for value in values.drop_null()[:1].to_pylist() if pa.types.is_string(values.type) else ():
+            is_of_day = _TIME_OF_DAY.match(value)
+            wanted = pa.time64("ns") if is_of_day else _TIME.match(value) and pa.timestamp("us")
         with contextlib.suppress(pa.ArrowInvalid):
-            self._parsed(text, {name: coarser})
-            return coarser
-        return type_
+            if wanted is not None:
+                self._parsed(text, {name: wanted})
+                return wanted
+        return values.type
 
     def _index(self) -> list[tuple[int, bytes]]:
         """Find the offsets and rows where pieces begin; return some pieces from all over."""
