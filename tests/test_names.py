@@ -680,3 +680,10 @@ def test_targets_of_dask_stand_beside_other_rows(kind, beside):
     source = srf.open_source(rows[beside], y=y)
     found = np.concatenate([block.y for block in source.blocks()])
     np.testing.assert_array_equal(found, TARGETS.p if kind == "series" else TARGETS)
+
+
+def test_targets_of_dask_may_have_chunks_of_unknown_size_beside_a_frame():
+    unknown = dd.from_pandas(TARGETS, npartitions=3).to_dask_array()
+    found = srf.accumulate(srf.open_source(FRAME, y=unknown), MAP)
+    known = srf.accumulate(srf.open_source(FRAME, y=TARGETS.to_numpy()), MAP)
+    assert np.array_equal(found.solve(0.1).coef, known.solve(0.1).coef)

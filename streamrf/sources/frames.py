@@ -88,10 +88,11 @@ class FrameTable(Table):
             table = table.select([name for name in table.schema.names if name not in taken])
         for role, values in (extra or {}).items():
             told = f"{where}, {role}" if where else role
+            values = in_memory(values, role)
             check_column(values, told)
             if len(values) != len(table):
                 raise ShapeError(f"{told} has {len(values)} rows but X has {len(table)}")
-            more, is_named = _columns_of(role, in_memory(values, role))
+            more, is_named = _columns_of(role, values)
             self.given[role] = (*more.schema.names,) if is_named else ()
             if first is not None:
                 if len(more.schema.names) != len(first.names[role]):
