@@ -306,6 +306,17 @@ def test_a_plan_counts_what_is_held():
     assert held.total_bytes == found.total_bytes + 1000
 
 
+def test_what_drawing_a_map_takes_is_planned_where_it_is_more_than_its_sums(rows):
+    """863 MiB were measured where 594 were planned."""
+    found, larger = (plan(Sizes(WIDTH, 10, 10, drawing_bytes=n), "1 TiB") for n in (0, 1 << 39))
+    assert plan(Sizes(WIDTH, 10, 10, drawing_bytes=1 << 20), "1 TiB") == found
+    assert larger.total_bytes > 1 << 39
+    machine = srf.RandomFeatureClassifier(srf.Nystroem(n_components=4096), memory_limit="600 MiB")
+    told = r"4096 components need about 7.* limit of 600\.00 MiB; n_components=3\d\d\d would fit"
+    with pytest.raises(MemoryBudgetError, match=told):
+        machine.fit(*rows)
+
+
 def test_a_small_budget_changes_the_blocks_and_not_the_sums(rows):
     X = np.tile(rows[0], (30, 1)) + np.arange(6000)[:, np.newaxis]
     source = srf.ArraySource(X, np.tile(rows[1], 30))

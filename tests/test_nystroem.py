@@ -1,11 +1,13 @@
 """Nystroem features: scikit-learn's, exact at landmarks, and how landmarks are chosen."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.kernel_approximation import Nystroem as TheirNystroem
 
 from streamrf.errors import ParameterError
-from streamrf.features import LANDMARKS, Nystroem
+from streamrf.features import LANDMARKS, Concatenate, Craft, Nystroem, StructuredFourier
 from streamrf.jit.threads import computing
 from streamrf.kernels import Cauchy, Chi2, Composed, Exponential, Gaussian, Laplacian, Polynomial
 
@@ -83,3 +85,25 @@ def test_the_draw_is_the_same_whatever_the_threads(rng, landmarks):
 def test_a_wrong_choice_of_landmarks_is_named(rows):
     with pytest.raises(ParameterError, match=r"landmarks must be one of .*kmeans.* got 'random'"):
         Nystroem(landmarks="random").fit(rows)
+
+
+@pytest.mark.parametrize("landmarks", LANDMARKS)
+@pytest.mark.parametrize("kernel", [Gaussian(0.5), Laplacian(0.3), Polynomial()], ids=repr)
+def test_what_drawing_takes_is_told(rng, kernel, landmarks):
+    features = Nystroem(kernel, 700, landmarks=landmarks, random_state=0)
+    sample = rng.uniform(0, 1, (2500, 4)).astype(np.float32)
+    tracemalloc.start()
+    try:
+        features.draw(4, rng, sample)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.7 * peak < features.draw_bytes(len(sample)) < 1.6 * peak
+    assert peak < 1.02 * features.draw_bytes(len(sample)) + (1 << 20)
+
+
+def test_what_drawing_takes_is_that_of_the_maps_inside():
+    inner = Nystroem(n_components=500)
+    maps = Concatenate([StructuredFourier(n_components=64), Craft(inner, 100)])
+    assert maps.draw_bytes(4096) == inner.draw_bytes(4096) > 25 * 500**2 - 1
+    assert StructuredFourier(n_components=64).draw_bytes(4096) == 0

@@ -9,14 +9,7 @@ from typing import Any
 
 from streamrf.errors import ParameterError
 from streamrf.features.additive import AdditiveFourier, AdditiveSampler, SkewedFourier
-from streamrf.features.base import (
-    RAW_DTYPES,
-    FeatureMap,
-    as_random_state,
-    clone_with_seed,
-    panel_bytes,
-    panels,
-)
+from streamrf.features.base import RAW_DTYPES, FeatureMap, clone_with_seed, panel_bytes, panels
 from streamrf.features.bounds import (
     fourier_width,
     hoeffding_width,
@@ -34,6 +27,7 @@ from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
 from streamrf.features.nystroem import LANDMARKS, Nystroem
 from streamrf.features.own import CallableMap, OwnMap, TransformerMap
 from streamrf.features.piecewise import PiecewiseLinear
+from streamrf.features.seeds import as_random_state
 from streamrf.features.skeleton import SkeletonFeatures
 from streamrf.features.taylor import TaylorSketch
 from streamrf.features.tensor import TensorSketch

@@ -4,8 +4,9 @@ import numpy as np
 from numpy.random import Generator
 
 from streamrf.errors import ParameterError
-from streamrf.features.base import FeatureMap, Seed, check_kernel, learn_kernel
+from streamrf.features.base import FeatureMap, check_kernel, learn_kernel
 from streamrf.features.fourier import RandomFourier, StructuredFourier
+from streamrf.features.seeds import Seed
 from streamrf.jit import additive
 from streamrf.jit.arrays import F32
 from streamrf.jit.lanes import LANES

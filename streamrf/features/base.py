@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Self
 
 import numba
 import numpy as np
-from numpy.random import Generator, RandomState
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamrf.display import Card, Parametrized, clone
 from streamrf.errors import BadRowError, ParameterError, ShapeError, check_readable, check_undated
+from streamrf.features.seeds import Seed, as_random_state
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64, Unlocked, unlocked
 from streamrf.jit.threads import featurising
@@ -21,8 +22,6 @@ from streamrf.storage import Fields
 PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
 MAX_COMPONENTS = 2**31 - 1  # indices of components are int32
 RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
-
-Seed = int | RandomState | None
 
 
 class FeatureMap(Parametrized, Card, Unlocked, ABC):
@@ -158,6 +157,13 @@ class FeatureMap(Parametrized, Card, Unlocked, ABC):
     def lane_width(self, n_features: int) -> int:
         """Return how many numbers a row occupies at once, for the size of a panel."""
         return n_features + self.n_components
+
+    def draw_bytes(self, n_rows: int) -> int:
+        """Return the bytes that `draw` takes beside a sample of rows; 0 where they are few."""
+        settings = self.get_params(deep=False).values()
+        parts = (part for s in settings for part in (s if isinstance(s, list | tuple) else (s,)))
+        inner = [part.draw_bytes(n_rows) for part in parts if isinstance(part, FeatureMap)]
+        return max(inner, default=0)
 
     def check_width(self) -> None:
         """Raise ParameterError unless `n_components` is a width."""
@@ -379,22 +385,3 @@ def clone_with_seed(features: FeatureMap, rng: Generator) -> FeatureMap:
     if copy.wants_seed:
         copy.set_params(random_state=seed)
     return copy
-
-
-def as_random_state(seed: Seed) -> RandomState:
-    """Return a generator by scikit-learn's rules, which is imported for None only, or an error."""
-    if isinstance(seed, int | np.integer) and 0 <= seed < 2**32:
-        return RandomState(seed)
-    if not (seed is None or seed is np.random or isinstance(seed, RandomState)):
-        raise ParameterError(
-            f"random_state must be an integer from 0 to 2^32 - 1, a RandomState or None, got "
-            f"{seed!r}"
-        )
-    from sklearn.utils import check_random_state
-
-    return check_random_state(seed)
-
-
-def random_signs(rng: Generator, shape: int | tuple[int, ...]) -> F32:
-    """Draw +-1 as float32, each with probability one half."""
-    return (2.0 * rng.integers(0, 2, size=shape, dtype=np.int8) - 1.0).astype(np.float32)

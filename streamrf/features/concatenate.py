@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from streamrf.display import Parametrized
 from streamrf.errors import ParameterError
-from streamrf.features.base import FeatureMap, Seed, check_kernel, clone_with_seed
+from streamrf.features.base import FeatureMap, check_kernel, clone_with_seed
+from streamrf.features.seeds import Seed
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.lanes import LANES
 from streamrf.kernels import KernelSum, check_weights

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.random import Generator
 
 from streamrf.errors import ParameterError
-from streamrf.features.base import FeatureMap, Seed, check_kernel, clone_with_seed
+from streamrf.features.base import FeatureMap, check_kernel, clone_with_seed
 from streamrf.features.fourier import StructuredFourier
+from streamrf.features.seeds import Seed
 from streamrf.jit import patches as loops
 from streamrf.jit.arrays import F32, I64
 from streamrf.jit.lanes import LANES

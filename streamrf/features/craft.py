@@ -7,7 +7,8 @@ import numpy as np
 from numpy.random import Generator
 
 from streamrf.errors import ParameterError, check_kind
-from streamrf.features.base import FeatureMap, Seed, check_kernel, clone_with_seed, random_signs
+from streamrf.features.base import FeatureMap, check_kernel, clone_with_seed
+from streamrf.features.seeds import Seed, random_signs
 from streamrf.jit import hadamard
 from streamrf.jit.arrays import F32, F64
 from streamrf.jit.lanes import LANES

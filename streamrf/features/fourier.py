@@ -7,13 +7,8 @@ import numpy as np
 from numpy.random import Generator
 
 from streamrf.errors import check_flag
-from streamrf.features.base import (
-    FeatureMap,
-    Seed,
-    check_kernel,
-    learn_kernel,
-    random_signs,
-)
+from streamrf.features.base import FeatureMap, check_kernel, learn_kernel
+from streamrf.features.seeds import Seed, random_signs
 from streamrf.jit import cosines, dense, hadamard
 from streamrf.jit.arrays import F32
 from streamrf.kernels import Gaussian, Kernel, ShiftInvariantKernel, SkewedChi2

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.random import Generator
 
 from streamrf.errors import ParameterError
-from streamrf.features.base import FeatureMap, Seed
+from streamrf.features.base import FeatureMap
+from streamrf.features.seeds import Seed
 from streamrf.jit import gates
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.threads import single_blas_threads

@@ -7,14 +7,8 @@ from numpy.random import Generator
 
 from streamrf.errors import ParameterError, check_choice
 from streamrf.features import degrees
-from streamrf.features.base import (
-    FeatureMap,
-    Seed,
-    check_kernel,
-    clone_with_seed,
-    learn_kernel,
-    random_signs,
-)
+from streamrf.features.base import FeatureMap, check_kernel, clone_with_seed, learn_kernel
+from streamrf.features.seeds import Seed, random_signs
 from streamrf.jit import dense, hadamard, lanes, products
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.kernels import MAX_TERMS, Composed, DotProductKernel, Kernel

@@ -2,9 +2,11 @@
 
 import numpy as np
 from numpy.random import Generator
+from scipy import linalg
 
 from streamrf.errors import ParameterError, check_choice
-from streamrf.features.base import FeatureMap, Seed, check_kernel, learn_kernel
+from streamrf.features.base import FeatureMap, check_kernel, learn_kernel
+from streamrf.features.seeds import Seed
 from streamrf.jit import dense
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.dense import LANES, TILE_GROUPS
@@ -14,7 +16,9 @@ from streamrf.storage import Fields
 
 LANDMARKS = ("kmeans", "uniform", "leverage")
 KMEANS_ROUNDS = 20
+MIN_PIECE = 512  # rows whose distances to all centres are there at once, as many as centres if more
 LEVERAGE_ROWS = 1000  # scored, or twice the landmarks if more: their matrix is decomposed
+EIGH_BYTES = 25  # of each entry of a matrix, while it is decomposed or its root taken; measured
 CUTOFF = 1e-12  # of the greatest eigenvalue; what is below is rounding
 
 
@@ -74,7 +78,7 @@ class Nystroem(FeatureMap):
         self.kernel_.check_settings()
         with single_blas_threads():  # for bits that do not depend on the threads
             self.landmarks_ = self._choose(sample, rng)
-            values, vectors = np.linalg.eigh(self.kernel_(self.landmarks_))
+            values, vectors = _eigh(self.kernel_(self.landmarks_))
             kept = values > CUTOFF * values[-1]
             scaled = vectors[:, kept] * values[kept] ** -0.25
             self.root_ = scaled @ scaled.T
@@ -94,6 +98,11 @@ class Nystroem(FeatureMap):
         check_kernel(fitted, Kernel)
         fitted.array("landmarks_", np.float32, (self.n_components, n_features))
         fitted.array("root_", np.float64, (self.n_components, self.n_components))
+
+    def draw_bytes(self, n_rows: int) -> int:
+        m = self.n_components
+        scored = min(n_rows, max(LEVERAGE_ROWS, 2 * m)) if self.landmarks == "leverage" else 0
+        return EIGH_BYTES * max(m, scored) ** 2
 
     @property
     def grain(self) -> int:
@@ -119,9 +128,15 @@ class Nystroem(FeatureMap):
         dense.project(self.root_, np.ones(self.n_components), values, 0, False, out)
 
 
+def _eigh(K: F64) -> tuple[F64, F64]:
+    """Return eigenvalues, ascending, and vectors of a symmetric matrix, which they take over."""
+    values, vectors = linalg.eigh(K.T, overwrite_a=True, check_finite=False, driver="evd")
+    return values, vectors
+
+
 def _leverage(K: F64, n_landmarks: int) -> F64:
     """Return ridge leverage scores ``(K (K + lambda)^-1)_ii``, none of them 0."""
-    values, vectors = np.linalg.eigh(K)
+    values, vectors = _eigh(K)
     values = np.maximum(values, 0.0)
     penalty = values[: max(0, len(values) - n_landmarks)].sum() / n_landmarks
     penalty = max(penalty, CUTOFF * values[-1], np.finfo(np.float64).tiny)
@@ -132,14 +147,17 @@ def _leverage(K: F64, n_landmarks: int) -> F64:
 def _centres(sample: F32, first: F32) -> F32:
     """Return centres of `sample` by Lloyd's rounds from `first`; one without rows stays."""
     rows, centres = np.asarray(sample, np.float64), np.array(first, np.float64)
-    distances, sums = np.empty((len(rows), len(centres))), np.empty_like(centres)
+    sums = np.empty_like(centres)
+    piece = max(len(centres), MIN_PIECE)
     nearest: I64 | None = None
     for _ in range(KMEANS_ROUNDS):
-        before = nearest
-        np.matmul(rows, centres.T, out=distances)
-        distances *= -2
-        distances += np.square(centres, out=sums).sum(axis=1)  # squared, but for that of the row
-        nearest = np.argmin(distances, axis=1)
+        before, squares = nearest, np.square(centres, out=sums).sum(axis=1)
+        nearest = np.empty(len(rows), np.int64)
+        for part in (slice(start, start + piece) for start in range(0, len(rows), piece)):
+            distances = rows[part] @ centres.T
+            distances *= -2
+            distances += squares  # squared, but for that of the row
+            nearest[part] = np.argmin(distances, axis=1)
         if before is not None and (nearest == before).all():
             break
         counts = np.bincount(nearest, minlength=len(centres))

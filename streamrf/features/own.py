@@ -10,8 +10,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from streamrf.errors import BadRowError, ParameterError, ShapeError
-from streamrf.features.base import FeatureMap, Seed
+from streamrf.features.base import FeatureMap
 from streamrf.features.code import apart, is_code, is_ready, unseeded
+from streamrf.features.seeds import Seed
 from streamrf.jit.arrays import F32
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import single_blas_threads

@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.random import Generator
 
-from streamrf.features.base import FeatureMap, Seed, check_kernel, learn_kernel
+from streamrf.features.base import FeatureMap, check_kernel, learn_kernel
+from streamrf.features.seeds import Seed
 from streamrf.jit import cosines, products, spaces
 from streamrf.jit.arrays import F32, I32, I64
 from streamrf.jit.lanes import LANES

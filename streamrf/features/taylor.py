@@ -6,7 +6,8 @@ from numpy.random import Generator
 
 from streamrf.errors import ParameterError
 from streamrf.features import degrees
-from streamrf.features.base import FeatureMap, Seed, check_kernel, learn_kernel, random_signs
+from streamrf.features.base import FeatureMap, check_kernel, learn_kernel
+from streamrf.features.seeds import Seed, random_signs
 from streamrf.jit import lanes, sketch
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.threads import on_single_blas_threads

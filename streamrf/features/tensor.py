@@ -4,7 +4,8 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 
-from streamrf.features.base import PolynomialMap, check_kernel, learn_kernel, random_signs
+from streamrf.features.base import PolynomialMap, check_kernel, learn_kernel
+from streamrf.features.seeds import random_signs
 from streamrf.jit import lanes, sketch
 from streamrf.jit.arrays import F32
 from streamrf.jit.threads import on_single_blas_threads

@@ -4,13 +4,8 @@ import numpy as np
 from numpy.random import Generator
 
 from streamrf.errors import ParameterError
-from streamrf.features.base import (
-    MAX_COMPONENTS,
-    PolynomialMap,
-    check_kernel,
-    learn_kernel,
-    random_signs,
-)
+from streamrf.features.base import MAX_COMPONENTS, PolynomialMap, check_kernel, learn_kernel
+from streamrf.features.seeds import random_signs
 from streamrf.jit import hadamard
 from streamrf.jit.arrays import F32, I32
 from streamrf.jit.hadamard import padded_length

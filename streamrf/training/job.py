@@ -20,15 +20,10 @@ from streamrf.engine import (
     runner,
     state_of,
 )
-from streamrf.errors import (
-    CheckpointError,
-    DataError,
-    EmptySourceError,
-    ParameterError,
-)
+from streamrf.errors import CheckpointError, DataError, EmptySourceError, ParameterError
 from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
-from streamrf.preprocessing import WARPS, Moments, Warp, calibration_class
+from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Moments, Warp, calibration_class
 from streamrf.solving import SQUARED, BlockWeights, check_kept
 from streamrf.sources import Source, check_named, known_by, require_source, reread
 from streamrf.statistics import (
@@ -185,7 +180,7 @@ class Job:
         MemoryBudgetError
             If it does not fit the memory of this process, or of a worker.
         """
-        settings, encoder = self.settings, None
+        settings, encoder, drawing_bytes = self.settings, None, 0
         if pass_ is not None:
             encoder = pass_.statistics.encoder
         elif self.like is not None:
@@ -195,14 +190,14 @@ class Job:
             width = encoder.n_components
         elif isinstance(settings.features, FeatureMap):
             width = settings.features.width_for(self.source.n_features)
+            drawing_bytes = settings.features.draw_bytes(CALIBRATION_ROWS)
         if not isinstance(width, int | np.integer) or width < 1:
             return None  # which the calibration refuses
         packed_size(int(width))  # raises for what is too wide for any memory
         n_held = most_rows(self.source.n_rows) if self._holds_out(pass_) else 0
         held_bytes = min(MAX_BYTES, 8 * self.source.row_values * n_held)
         other_bytes = self.source.buffer_bytes + more_bytes
-        if self.source.is_sparse:
-            other_bytes += memory.SPARSE_BYTES
+        other_bytes += memory.SPARSE_BYTES * self.source.is_sparse
         if encoder is None and settings.warping in (*WARPS, AUTO):
             other_bytes += learning_bytes(self.source.n_features, settings.warping)
         if encoder is None and settings.normalize == "quantile":
@@ -218,6 +213,7 @@ class Job:
             gram=self.gram,
             n_folds=self.n_folds,
             peeked_rows=tried_rows(self.source) if chooses else 0,
+            drawing_bytes=drawing_bytes,
             other_bytes=other_bytes,
             bit_bytes=memory.bit_bytes(settings.codes, self.solves),
             label_bytes=memory.label_bytes(None if pass_ is None else pass_.peeked),

@@ -79,6 +79,7 @@ class Sizes:
     scored_rows : rows held out whose features are kept to be scored, after the last block, and
         whose outputs are compared
     peeked_rows : rows that features are chosen by, at least; 0 where they are known
+    drawing_bytes : while the map is drawn, before there are sums
     other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
         more than `BUFFER_BYTES`
     spare_totals : totals of other sums that are held next to these
@@ -98,6 +99,7 @@ class Sizes:
     held_bytes: int = 0
     scored_rows: int = 0
     peeked_rows: int = 0
+    drawing_bytes: int = 0
     other_bytes: int = 0
     spare_totals: int = 0
     bit_bytes: int = 0
@@ -156,7 +158,7 @@ class Sizes:
         if self.peeked_rows:
             tried = PEEK_COLUMN_BYTES + PEEK_VALUE_BYTES * self.clipped(self.peeked_rows)
             column = max(column, tried)
-        sample = column * self.n_features
+        sample = column * self.n_features + max(0, self.drawing_bytes - self._sum_bytes)
         kept = min(max_kept(self.n_components), 4 * self.n_components * self.scored_rows)
         joined = min(JOINED_ROWS, self.scored_rows) * self.row_bytes
         if not self.in_place:  # of the factor, what a later one in float32 takes over stays
@@ -173,6 +175,11 @@ class Sizes:
     def min_bytes(self) -> int:
         """Bytes of a run with the smallest blocks."""
         return self.fixed_bytes + self.rows_bytes
+
+    def of_width(self, width: int) -> "Sizes":
+        """Return the sizes with fewer components, which are drawn by smaller matrices."""
+        drawing_bytes = self.drawing_bytes * width**2 // self.n_components**2
+        return replace(self, n_components=width, drawing_bytes=drawing_bytes)
 
     def clipped(self, n_rows: int) -> int:
         """Return so many rows, or as many as there are."""
@@ -261,7 +268,7 @@ def only_told(why: str) -> Iterator[None]:
 def _refusal(sizes: Sizes, limit: int) -> str:
     """Return that a run does not fit, and the width or the limit that would."""
     width = sizes.n_components
-    while width > 0 and replace(sizes, n_components=width).min_bytes > limit:
+    while width > 0 and sizes.of_width(width).min_bytes > limit:
         width = int(width * 0.98)
     fits = f"n_components={width} would fit"
     if not width:
@@ -272,7 +279,7 @@ def _refusal(sizes: Sizes, limit: int) -> str:
             what = "outputs of the rows held out" if sizes.scored_rows else "codewords"
             fits += f", and {what}, of {n_sums:,} {kind}, "
             fits += shown(sizes.answer_bytes)
-        of_rows = replace(sizes, n_components=1, n_outputs=1, n_classes=0).rows_bytes
+        of_rows = replace(sizes.of_width(1), n_outputs=1, n_classes=0).rows_bytes
         if of_rows > BUFFER_BYTES:
             fits += f", and rows of {sizes.n_features:,} columns {shown(of_rows)}"
         if sizes.other_bytes > BUFFER_BYTES:
