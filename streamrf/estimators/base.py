@@ -298,7 +298,10 @@ class RandomFeatureEstimator(BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Coefficients of the features `columns_`, float64 (n_outputs, n_kept); not of columns."""
+        """Coefficients of the features `columns_`, float64 (n_outputs, n_kept); not of columns.
+
+        Selectors of columns take others: ``importance_getter="feature_importances_"``.
+        """
         return self.model_.coef / self.model_.encoder.calibration.step
 
     @property
