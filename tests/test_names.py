@@ -180,6 +180,25 @@ def test_rows_to_predict_have_no_names_of_targets():
     np.testing.assert_array_equal(clusters.predict(others), clusters.predict(X))
 
 
+def test_tables_to_predict_may_have_other_targets(tmp_path):
+    """They were refused, though nothing reads them."""
+    table = FRAME.assign(c=pd.Categorical(np.where(FRAME.c > 0, "u", "v")))
+    other = pd.DataFrame({"r": ["x"] * 400, "s": FRAME.b})
+    other[["q", "p"]] = SWAPPED
+    other.join(table).to_parquet(tmp_path / "rows.parquet")
+    model = srf.accumulate(srf.open_source(table, y=TARGETS), MAP).solve(0.1, uncertainty=True)
+    wanted = model.predict(table)
+    for names in ("r", "q,s", "q,p", None):
+        rows = srf.open_source(tmp_path / "rows.parquet", x="a,b,c", y=names)
+        np.testing.assert_array_equal(model.predict(rows), wanted)
+        np.testing.assert_array_equal(model.predict(rows, return_std=True)[0], wanted)
+        np.testing.assert_array_equal(model.novelty(rows), model.novelty(table))
+    with pytest.raises(ShapeError, match="has the targets"):
+        model.evaluate(srf.open_source(tmp_path / "rows.parquet", x="a,b,c", y="q,s"))
+    rows = srf.open_source(tmp_path / "rows.parquet", x="a,b,c", y="q,p")
+    assert model.evaluate(rows)["r2"] == pytest.approx(model.evaluate(table, TARGETS)["r2"])
+
+
 @pytest.mark.parametrize("names", [("p",), (*"pqr",), ("p", "p")])
 def test_files_of_other_names_than_targets_are_refused(names, tmp_path):
     sums = srf.accumulate(plain(TARGETS)[0], MAP)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from streamrf.errors import EmptySourceError
-from streamrf.sources import Block, RowsAlone, Source, check_rows, read_ahead
+from streamrf.sources import Block, Source, check_rows, read_ahead
 
 R = TypeVar("R")
 S = TypeVar("S", bound="Summary")
@@ -49,11 +49,6 @@ class Reading:
     def part(self, start: int, stop: int) -> "Reading":
         """Return the reading of some rows, read in the same way."""
         return replace(self, start=start, stop=stop)
-
-    def of_rows_alone(self) -> "Reading":
-        """Return the reading of the same rows without targets and weights, good or bad."""
-        has_others = self.source.has_targets or self.source.has_weights
-        return replace(self, source=RowsAlone(self.source)) if has_others else self
 
     @property
     def _is_one_block(self) -> bool:

@@ -190,7 +190,7 @@ class Model(Card, Predictor):
         The parameters are those of `scored`; see `predict` for the deviations.
         """
         self._checked_posterior()
-        reading, run = self.reading(source, **options)
+        reading, run = self.reading_alone(source, **options)
         if run.engine is not None:
             raise ParameterError("deviations are computed in this process; leave out engine")
 
@@ -198,7 +198,7 @@ class Model(Card, Predictor):
             values, deviations = self._scores_of(block), self.deviations(block.X)
             return oddities(block), block.position, self.decide(values), self.decide(deviations)
 
-        return told(map_blocks(reading.of_rows_alone(), both, run))
+        return told(map_blocks(reading, both, run))
 
     def predict_proba(self, source: Rows, **options: Any) -> Floats:
         """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.

@@ -21,6 +21,7 @@ from streamrf.sources import (
     as_source,
     check_each_once,
     in_order,
+    rows_alone,
     warn_of_unseen,
 )
 
@@ -80,6 +81,10 @@ class Scorer(ABC):
             )
         return Reading(source, start, stop, self._block_rows, on_bad_rows), RunOptions.of(options)
 
+    def reading_alone(self, source: Rows, *rows: Any, **options: Any) -> tuple[Reading, RunOptions]:
+        """Return `reading` of rows whose targets and weights nobody asks for, whatever they are."""
+        return self.reading(rows_alone(as_source(source)), *rows, **options)
+
     @property
     def _block_rows(self) -> int:
         widths = self.encoder.n_components, self.n_features, self.n_scores, self.n_outputs
@@ -97,8 +102,8 @@ class Scorer(ABC):
         start, stop : rows ``[start, stop)``
         options : `on_bad_rows`, and `engine`, `parts`, `n_threads` and `progress` of `RunOptions`
         """
-        reading, run = self.reading(source, start, stop, **options)
-        return told(map_blocks(reading.of_rows_alone(), self._score, run, 8 * self.n_scores))
+        reading, run = self.reading_alone(source, start, stop, **options)
+        return told(map_blocks(reading, self._score, run, 8 * self.n_scores))
 
     def _score(self, block: Block) -> tuple[Indices, int, Floats]:
         return oddities(block), block.position, self._scores_of(block)
@@ -259,8 +264,8 @@ class Predictor(Scorer):
         """
         check_choice("kind", kind, ("leverage", "mahalanobis"))
         posterior = self._kept_posterior()
-        reading, run = self.reading(source, **options)
-        parts = told(map_blocks(reading.of_rows_alone(), self._leverages, run, 8))
+        reading, run = self.reading_alone(source, **options)
+        parts = told(map_blocks(reading, self._leverages, run, 8))
         found = np.concatenate([leverages for (leverages,) in parts])
         is_leverage = kind == "leverage"
         return found if is_leverage else np.sqrt(np.maximum(found * posterior.weight - 1, 0.0))

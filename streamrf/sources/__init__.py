@@ -6,7 +6,7 @@ from streamrf.sources.checksums import checksum
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
-from streamrf.sources.derived import RowsAlone, in_order, named, names_of, reread, target_places
+from streamrf.sources.derived import in_order, named, names_of, reread, rows_alone, target_places
 from streamrf.sources.doubts import is_number
 from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import hashed, uniform
@@ -79,7 +79,6 @@ __all__ = [
     "Ledger",
     "MatrixSource",
     "Rows",
-    "RowsAlone",
     "SeekableSource",
     "Source",
     "SparseRows",
@@ -135,6 +134,7 @@ __all__ = [
     "require_source",
     "reread",
     "rounded_integer",
+    "rows_alone",
     "same_labels",
     "stacked",
     "stored_files",

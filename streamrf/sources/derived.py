@@ -128,8 +128,18 @@ class RowsAlone(Derived):
         super().__init__(source.of_values())  # whose targets need not be classes
         self.has_targets = self.has_weights = False
 
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Self:
+        if columns is not None and len(columns.targets) > 1:  # which may have other names here
+            columns = replace(columns, targets=())
+        return super().adapted(columns)
+
     def _changed(self, block: Block) -> Block:
         return replace(block, y=None, weights=None)
+
+
+def rows_alone(source: Source) -> Source:
+    """Return the source without targets and weights, good or bad; itself if it has none."""
+    return RowsAlone(source) if source.has_targets or source.has_weights else source
 
 
 class Reread(Derived):
