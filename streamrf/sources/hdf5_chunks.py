@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import CorruptFileError
-from streamrf.sources.hdf5_filters import Pipeline, ShortChunkError
+from streamrf.sources.hdf5_filters import SHUFFLE, Buffers, Pipeline, ShortChunkError
 from streamrf.sources.seekable import Ranges
 
 TASK_BYTES = 1 << 19  # that a thread decompresses at a time, or one chunk
 MAX_TASK_CHUNKS = 256  # of which a few rows may want few
+BANDS_IN_USE = 4  # by blocks that wait or are added, at most; measured
 AHEAD_BYTES = 32 << 20  # of a dataset, decompressed ahead of their use
 
 
@@ -91,8 +92,12 @@ class Bands:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the band in use and of those ahead, which are raw, decompressed and in place."""
-        return (1 + 3 * self.n_ahead) * self.n_bytes
+        """Bytes of bands whose rows are in use, of one that is read and of those ahead.
+
+        These are there as they are stored, decompressed, unshuffled and in place.
+        """
+        copies = 3 + (SHUFFLE in self.pipeline.filters)
+        return (BANDS_IN_USE + copies * (1 + self.n_ahead)) * self.n_bytes
 
     def inside(self, ranges: Ranges) -> Iterator[tuple[int, int]]:
         """Yield the bounds of the bands with rows of ascending ranges, each band once."""
@@ -103,6 +108,22 @@ class Bands:
             while low < stop:
                 yield low, min(low // step * step + step, end)
                 low = low // step * step + step
+
+
+def held_bytes(dataset: h5py.Dataset, n_threads: int) -> int:
+    """Return the bytes that are held of a dataset while it is read, besides the library's cache.
+
+    The library has a chunk in its cache while it reads the next, and this as it is stored, too,
+    while it is decompressed.
+    """
+    bands = Bands.of(dataset, n_threads)
+    if bands is not None:
+        return bands.held_bytes
+    if dataset.chunks is None:
+        return 0
+    is_filtered = dataset.id.get_create_plist().get_nfilters() > 0
+    n_bytes: int = math.prod(dataset.chunks) * dataset.dtype.itemsize
+    return (is_filtered + any(map(int.__gt__, dataset.shape, dataset.chunks))) * n_bytes
 
 
 class RowReader:
@@ -125,6 +146,8 @@ class RowReader:
         self._bands = Bands.of(dataset, n_threads)
         self._bounds = iter(() if self._bands is None else self._bands.inside(ranges))
         self._begun: deque[_Band] = deque()
+        if self._bands is not None:
+            self._memory = _Memory(self._bands)
 
     def read(self, low: int, high: int) -> NDArray[Any]:
         """Return the rows ``[low, high)`` of a range, or raise CorruptFileError."""
@@ -138,7 +161,8 @@ class RowReader:
             if bounds is None:
                 break
             if bounds[1] > low:
-                begun.append(_Band(self._dataset, bands.pipeline, *bounds, self._pool))
+                given = self._dataset, bands.pipeline, *bounds, self._memory, self._pool
+                begun.append(_Band(*given))
         try:
             parts = [band.rows(low, high) for band in begun if band.start < high]
         except ShortChunkError as error:
@@ -152,28 +176,43 @@ class RowReader:
         return found[0] if len(found) == 1 else np.concatenate(found, dtype=self._dataset.dtype)
 
 
+class _Memory:
+    """What chunks and bands are read into."""
+
+    def __init__(self, bands: Bands) -> None:
+        self.chunks, self.bands = bands.pipeline.buffers(), Buffers(bands.n_bytes)
+
+
 class _Band:
     """Rows ``[start, stop)``, fetched raw now and decompressed meanwhile."""
 
     def __init__(
-        self, dataset: h5py.Dataset, pipeline: Pipeline, start: int, stop: int, pool: Executor
+        self,
+        dataset: h5py.Dataset,
+        pipeline: Pipeline,
+        start: int,
+        stop: int,
+        memory: _Memory,
+        pool: Executor,
     ) -> None:
         self.start, self.stop = start, stop
-        self._rows = np.empty((stop - start, *dataset.shape[1:]), dataset.dtype)
+        shape = stop - start, *dataset.shape[1:]
+        self._rows = memory.bands.array(shape, dataset.dtype)
         columns = zip(dataset.shape[1:], pipeline.shape[1:], strict=True)
         steps = [range(0, size, chunk) for size, chunk in columns]
         offsets = product(range(start, stop, pipeline.shape[0]), *steps)
         fetch = dataset.id.read_direct_chunk
         self._is_whole = True
-        chunks = []
+        chunks: list[tuple[NDArray[Any], int, Any, NDArray[np.uint8] | None]] = []
         for offset in offsets:
+            raw = memory.chunks.take() if memory.chunks.is_large else None
             try:
-                chunks.append((*fetch(offset), self._place(offset, pipeline.shape)))
-            except (OSError, RuntimeError, MemoryError):  # not written, or the file is truncated
-                self._is_whole = False
+                chunks.append((self._place(offset, pipeline.shape), *fetch(offset, out=raw), raw))
+            except (OSError, RuntimeError, MemoryError, ValueError):
+                self._is_whole = False  # not written, or truncated, or longer than a chunk
         size = max(1, TASK_BYTES // pipeline.n_bytes)
         parts = [chunks[first : first + size] for first in range(0, len(chunks), size)]
-        self._tasks = [pool.submit(_fill, pipeline, part) for part in parts]
+        self._tasks = [pool.submit(_fill, pipeline, part, memory.chunks) for part in parts]
 
     def _place(self, offset: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[Any]:
         """Return where the chunk at an offset goes, which is cut at the edges."""
@@ -200,8 +239,13 @@ class _Band:
         return self._rows[max(low - self.start, 0) : high - self.start]
 
 
-def _fill(pipeline: Pipeline, chunks: list[tuple[int, bytes, NDArray[Any]]]) -> None:
-    """Decompress chunks: which filters to skip, bytes, and where each goes."""
-    for mask, data, place in chunks:
-        chunk = pipeline.decode(mask, data)
-        place[...] = chunk[tuple(map(slice, place.shape))]
+def _fill(
+    pipeline: Pipeline,
+    chunks: list[tuple[NDArray[Any], int, Any, NDArray[np.uint8] | None]],
+    buffers: Buffers,
+) -> None:
+    """Decompress chunks: where each goes, which filters to skip, its bytes, and what has them."""
+    for place, mask, data, raw in chunks:
+        pipeline.fill(place, mask, data, buffers)
+        if raw is not None:
+            buffers.give(raw)

@@ -20,7 +20,7 @@ from streamrf.errors import (
 from streamrf.jit.threads import n_granted
 from streamrf.sources.base import Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
-from streamrf.sources.hdf5_chunks import Bands
+from streamrf.sources.hdf5_chunks import held_bytes
 from streamrf.sources.hdf5_columns import Column, Picked, Plain, Turned, as_pixels
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_groups import column_of
@@ -95,7 +95,7 @@ class File:
     chunk_rows: int
     cache_bytes: int  # of the library
     cache_slots: int
-    ahead_bytes: int  # of rows decompressed ahead of their use, or kept for the next block
+    ahead_bytes: int  # of rows read or decompressed ahead of their use, or kept for the next block
     keys: tuple[str, ...]  # `fingerprints`
     n_entries: int | None  # that are kept of sparse rows
     columns: tuple[str, ...] | None  # their names
@@ -177,7 +177,6 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
                 others[key], doubts = trusted(column, path, where_of(name, key), trust)
                 told += doubts
         cache_bytes, cache_slots = cache_of(found)
-        banded = [Bands.of(dataset, n_granted()) for dataset in found.parts]
         where = where_of(name, names.x)
         all_others = [file for found in others.values() for file in found]
         n_rows = len(found.x)
@@ -192,7 +191,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             chunk_rows=found.x.chunk_rows,
             cache_bytes=cache_bytes,
             cache_slots=cache_slots,
-            ahead_bytes=sum(bands.held_bytes for bands in banded if bands is not None)
+            ahead_bytes=sum(held_bytes(dataset, n_granted()) for dataset in found.parts)
             + sum(column.held_bytes for column in found if column is not None),
             keys=tuple(fingerprints(head, own_name(path))),
             n_entries=found.x.n_entries,
