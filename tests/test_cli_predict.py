@@ -10,7 +10,9 @@ from types import SimpleNamespace
 import h5py
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 from typer import BadParameter
 from typer.testing import CliRunner
 
@@ -341,3 +343,29 @@ def test_rows_to_judge_by_are_not_counted_twice(command):
     settings = ("--map", "identity", "--alpha", "1", "--model", "twice.h5")
     for others in (("fit", *settings), ("select",)):
         assert words in refused(*others, "people.csv", "people.csv", "--y", "buys")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+@pytest.mark.parametrize(("n_bytes", "n_rows"), [(1 << 30, 65_536), (8 * 3 * 1000, 1000)])
+def test_groups_of_rows_are_of_a_size(ending, n_bytes, n_rows, tmp_path, monkeypatch):
+    """They were 65,536 rows however wide: 1.8 GiB for probabilities of 1,000 classes."""
+    from streamrf.cli import outputs
+
+    monkeypatch.setattr(outputs, "GROUP_BYTES", n_bytes)
+    path, values = tmp_path / f"p.{ending}", np.arange(90_000.0).reshape(30_000, 3)
+    fields = [Field("p", np.dtype(float), ("a", "b", "c"), False)]
+    with open(path, "wb") as file:
+        output = output_class(str(path))(file, fields, 90_000, None)
+        for start in range(0, 90_000, 500):
+            output.put(start, {"p": values[start % 30_000 :][:500]})
+        output.end()
+    if ending == "parquet":
+        found = pq.ParquetFile(path)
+        sizes = [found.metadata.row_group(k).num_rows for k in range(found.num_row_groups)]
+    else:
+        batches = pa.ipc.open_file(path)
+        sizes = [batches.get_batch(k).num_rows for k in range(batches.num_record_batches)]
+    assert sum(sizes) == 90_000
+    assert max(sizes) == -(-n_rows // 500) * 500
+    table = pd.read_parquet(path) if ending == "parquet" else pd.read_feather(path)
+    assert np.array_equal(table.to_numpy(), np.tile(values, (3, 1)))

@@ -604,3 +604,16 @@ def test_an_empty_range_has_no_predictions_and_judges_nothing(rng, is_sparse):
     for judge in (model.evaluate, model.fit_probabilities):
         with pytest.raises(DataError, match="no rows to judge by"):
             judge(rows, y, **none)
+
+
+@pytest.mark.parametrize("option", ["memory_limit", "checkpoint", "checkpoint_every", "verbose"])
+def test_options_that_mean_nothing_to_a_model_are_refused(classifier, rows, option):
+    """A limit that nobody keeps was taken."""
+    X, y = rows[0], rows[1]
+    asked = {option: 1 if option == "checkpoint_every" else "1 KiB"}
+    for call in (classifier.predict, classifier.decision_function):
+        with pytest.raises(ParameterError, match=f"no option '{option}'; the options are engine"):
+            call(X, **asked)
+    for call in (classifier.evaluate, classifier.fit_probabilities):
+        with pytest.raises(ParameterError, match=f"no option '{option}'"):
+            call(X, y, **asked)

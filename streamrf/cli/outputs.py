@@ -15,7 +15,7 @@ import numpy as np
 from streamrf.errors import ParameterError
 from streamrf.storage import Datasets
 
-GROUP_ROWS = 65_536  # of a row group or batch
+GROUP_ROWS, GROUP_BYTES = 65_536, 64 << 20  # of a row group or batch, at most
 
 Values = Mapping[str, np.ndarray]
 
@@ -177,8 +177,10 @@ class ArrowOutput(Output):
         return pa.table(dict(zip(self._names, map(pa.array, self._columns(values)), strict=True)))
 
     def put(self, row: int, values: Values) -> None:
-        self._waiting.append(self._table(values))
-        if sum(map(len, self._waiting)) >= GROUP_ROWS:
+        table = self._table(values)
+        self._waiting.append(table)
+        n_waiting, row_bytes = sum(map(len, self._waiting)), table.nbytes / max(1, len(table))
+        if n_waiting >= GROUP_ROWS or n_waiting * row_bytes >= GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:

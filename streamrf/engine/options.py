@@ -3,7 +3,7 @@
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -92,9 +92,13 @@ class RunOptions:
     outlook: Callable[["Outlook"], None] | None = None
 
     @classmethod
-    def of(cls, options: dict[str, Any]) -> "RunOptions":
-        """Return the options that keyword arguments stand for; ParameterError for others."""
-        check_options(options, {field.name for field in fields(cls)})
+    def of(cls, options: dict[str, Any], known: Iterable[str] | None = None) -> "RunOptions":
+        """Return the options that keyword arguments stand for; ParameterError for others.
+
+        `known` are the names of those that mean something here; None means all.
+        """
+        names = {field.name for field in fields(cls)}
+        check_options(options, names if known is None else {*known})
         return cls(**options)
 
     def __post_init__(self) -> None:

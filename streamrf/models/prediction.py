@@ -25,6 +25,7 @@ from streamrf.sources import (
     warn_of_unseen,
 )
 
+SCORING = ("engine", "parts", "n_threads", "progress")  # of the options of a run
 BLOCK_BYTES = 64 << 20  # rows, features or scores of a block
 Rows = Source | ArrayLike  # to score: a source, or an array (n, n_features)
 
@@ -79,7 +80,8 @@ class Scorer(ABC):
                 f"{source.where} has {source.n_features} features, but the model was trained on "
                 f"{self.n_features}{cure if source.n_features > self.n_features else ''}"
             )
-        return Reading(source, start, stop, self._block_rows, on_bad_rows), RunOptions.of(options)
+        reading = Reading(source, start, stop, self._block_rows, on_bad_rows)
+        return reading, RunOptions.of(options, SCORING)
 
     def reading_alone(self, source: Rows, *rows: Any, **options: Any) -> tuple[Reading, RunOptions]:
         """Return `reading` of rows whose targets and weights nobody asks for, whatever they are."""

@@ -23,6 +23,7 @@ from streamrf.preprocessing.scaling import (
     FAINT,
     Preprocessing,
     deviations,
+    variances,
 )
 from streamrf.preprocessing.warp import WARPS, Warp
 
@@ -54,4 +55,5 @@ __all__ = [
     "has_heavy_columns",
     "precision_of",
     "scales_for",
+    "variances",
 ]

@@ -19,6 +19,7 @@ BY_MOMENTS = ("standard", "asinh")  # scalings by means and deviations of column
 COLUMNWISE = (*BY_MOMENTS, "quantile")  # that move columns to 0, and under which they count alike
 CHOICES = (None, "l2", "l1", "max", *COLUMNWISE)
 NORMS = {"l2": 2, "l1": 1}
+PIECE_BYTES = 4 << 20  # of rows in float64
 LEAST = float(np.finfo(np.float64).tiny)
 FAINT = 1e-12  # of its mean; a column that varies by no more is taken as constant, and rounded
 
@@ -162,9 +163,23 @@ def _mean(X: Any) -> F64:
     return np.where(low == X.max(axis=0), low, X.mean(axis=0, dtype=np.float64))
 
 
+def variances(X: Any) -> F64:
+    """Return the variances of columns, float64, with a part of the rows in float64 at a time."""
+    step = max(1, PIECE_BYTES // (8 * max(1, X.shape[1])))
+    if not isinstance(X, np.ndarray) or len(X) <= step:
+        return X.var(axis=0, dtype=np.float64)
+    mean, total = X.mean(axis=0, dtype=np.float64), np.zeros(X.shape[1])
+    for start in range(0, len(X), step):
+        part = np.subtract(X[start : start + step], mean)
+        np.square(part, out=part)
+        part[0] += total  # so that rows are added one by one, as of all at once
+        total = part.sum(axis=0)
+    return total / len(X)
+
+
 def deviations(X: Any) -> F64:
     """Return the standard deviations of columns, also of those whose squares underflow."""
-    found = X.std(axis=0, dtype=np.float64)
+    found = np.sqrt(variances(X))
     for j in np.flatnonzero(found == 0):
         column = X[:, j].astype(np.float64)
         size = np.abs(column).max()

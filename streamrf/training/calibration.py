@@ -17,7 +17,7 @@ from streamrf.errors import (
 from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array
 from streamrf.models import CodeBook, needs_class_sums
-from streamrf.preprocessing import CALIBRATION_ROWS, MAX_ROOT, WARPS, Encoder, Moments, Sample, Warp
+from streamrf.preprocessing import CALIBRATION_ROWS, MAX_ROOT, Encoder, Moments, Sample, Warp
 from streamrf.solving import LOSSES
 from streamrf.sources import Block, Ledger, SparseRows, as_labels, check_rows, is_number
 from streamrf.statistics import (
@@ -38,7 +38,7 @@ from streamrf.training.loss_pass import loss_outputs, loss_plan
 from streamrf.training.odd_columns import warn_of_named_map
 from streamrf.training.odd_targets import warn_of_long
 from streamrf.training.passes import Pass
-from streamrf.training.peeking import peek, weighing
+from streamrf.training.peeking import looks_far, peek, weighing
 from streamrf.training.second_look import more_rows
 from streamrf.training.settings import AUTO
 from streamrf.training.tournament import WIDTHS
@@ -65,12 +65,11 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     """
     settings, source = job.settings, job.source
     chooses = job.like is None and settings.is_auto
-    # The first rows of a stream are all there is to look at; a file shows itself in fewer.
-    looks_far = chooses or (job.like is None and (settings.warping in WARPS or not source.seekable))
     begin("looking at rows")
     if rows is None:
         limit = job.run.memory_limit if chooses else None
-        rows = peek(source, limit) if looks_far else source.sample(CALIBRATION_ROWS)
+        far = looks_far(source, settings, job.like is None)
+        rows = peek(source, limit) if far else source.sample(CALIBRATION_ROWS)
     sample = check_rows(rows, settings.on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")

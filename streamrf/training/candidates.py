@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamrf.jit.arrays import Array, Floats, Indices
-from streamrf.preprocessing import Moments, Preprocessing, Warp, has_heavy_columns
+from streamrf.preprocessing import Moments, Preprocessing, Warp, has_heavy_columns, variances
 from streamrf.sources import SparseRows
 from streamrf.training.images import shape_of
 from streamrf.training.kernel_names import DEFAULT
@@ -168,7 +168,7 @@ def _has_outliers(X: Array, n_learnt: int) -> bool:
     if isinstance(X, SparseRows):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        part, whole = (some.std(axis=0, dtype=np.float64) for some in (X[:n_learnt], X))
+        part, whole = (np.sqrt(variances(some)) for some in (X[:n_learnt], X))
         return bool(((part > 0) & (whole > OUTLYING * part)).any())
 
 

@@ -43,7 +43,7 @@ from streamrf.training.foresight import READING, counted
 from streamrf.training.holdout import MAX_BYTES, most_rows
 from streamrf.training.kernel_names import names_of
 from streamrf.training.passes import Pass
-from streamrf.training.peeking import suited, tried_rows
+from streamrf.training.peeking import sample_rows, suited, tried_rows
 from streamrf.training.settings import AUTO, Settings
 from streamrf.training.target_type import cures_of, settled
 from streamrf.training.warping import learning_bytes
@@ -213,6 +213,7 @@ class Job:
             gram=self.gram,
             n_folds=self.n_folds,
             peeked_rows=tried_rows(self.source) if chooses else 0,
+            sample_rows=sample_rows(self.source, settings, encoder is None),
             drawing_bytes=drawing_bytes,
             other_bytes=other_bytes,
             bit_bytes=memory.bit_bytes(settings.codes, self.solves),

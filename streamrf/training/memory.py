@@ -35,6 +35,7 @@ SEARCHED_BYTES, DISCRIMINANT_BYTES = 40, 80  # of one of a book that is searched
 BIT_COPIES = 4  # of the codewords of a block's rows, where sums are by bit
 MODELS = 14  # of penalties that are compared on rows held out, and copies of one
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
+LATER_VALUE_BYTES = 4  # of more than these: in the blocks that a stream keeps for the pass
 # Of a tournament and of a second look, besides the rows of each, and a value of these; measured.
 PEEK_BYTES, PEEK_VALUE_BYTES = 140 << 20, 40
 CHOICE_BYTES = 40 << 20  # of compiled loops of the maps that are tried, which stay
@@ -80,6 +81,7 @@ class Sizes:
         whose outputs are compared
     peeked_rows : rows that features are chosen by, at least; 0 where they are known
     drawing_bytes : while the map is drawn, before there are sums
+    sample_rows : rows that the map is calibrated on
     other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
         more than `BUFFER_BYTES`
     spare_totals : totals of other sums that are held next to these
@@ -99,6 +101,7 @@ class Sizes:
     held_bytes: int = 0
     scored_rows: int = 0
     peeked_rows: int = 0
+    sample_rows: int = CALIBRATION_ROWS
     drawing_bytes: int = 0
     other_bytes: int = 0
     spare_totals: int = 0
@@ -154,7 +157,8 @@ class Sizes:
     @property
     def blockless_bytes(self) -> int:
         """Bytes of the most that is there while there are no blocks."""
-        column = SAMPLE_VALUE_BYTES * self.clipped(CALIBRATION_ROWS)
+        value_bytes = SAMPLE_VALUE_BYTES + LATER_VALUE_BYTES * (self.sample_rows > CALIBRATION_ROWS)
+        column = value_bytes * self.clipped(self.sample_rows)
         if self.peeked_rows:
             tried = PEEK_COLUMN_BYTES + PEEK_VALUE_BYTES * self.clipped(self.peeked_rows)
             column = max(column, tried)

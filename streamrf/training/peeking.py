@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamrf.errors import ParameterError
+from streamrf.preprocessing import CALIBRATION_ROWS, WARPS
 from streamrf.sources import Block, Source
 from streamrf.training.memory import room_to_peek
 from streamrf.training.settings import AUTO, Settings
@@ -37,6 +38,20 @@ def _n_targets(source: Source) -> int:
 def peek_rows(n_features: int) -> int:
     """Return how many rows a selection looks at."""
     return int(np.clip(PEEK_BYTES // (8 * n_features), MIN_PEEK_ROWS, PEEK_ROWS))
+
+
+def looks_far(source: Source, settings: Settings, is_new: bool) -> bool:
+    """Return whether as many rows are looked at where features are named, and made anew.
+
+    The first rows of a stream are all there is to look at; a file shows itself in fewer.
+    """
+    return is_new and (settings.is_auto or settings.warping in WARPS or not source.seekable)
+
+
+def sample_rows(source: Source, settings: Settings, is_new: bool) -> int:
+    """Return how many rows a map is calibrated on, at most."""
+    far = looks_far(source, settings, is_new)
+    return peek_rows(source.n_features) if far else CALIBRATION_ROWS
 
 
 def suited(source: Source, settings: Settings) -> Settings:

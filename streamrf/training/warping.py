@@ -28,6 +28,7 @@ from streamrf.preprocessing import (
     Preprocessing,
     Warp,
     as_columns,
+    variances,
 )
 from streamrf.solving import HeldOut, Trial, best, read_best, searched
 from streamrf.sources import ArraySource, Ledger, Rows
@@ -43,6 +44,7 @@ from streamrf.training.candidates import PAIRS, Recipe, gamma_unit
 from streamrf.training.decoding import before_last, compared
 from streamrf.training.kinds import TEACHERS
 from streamrf.training.passes import Pass
+from streamrf.training.peeking import peek_rows
 
 RELATIVE_ALPHAS = 10.0 ** np.arange(-8, 1)  # coarser than those of a fit: what is compared is more
 HIDDEN = 2 / 3  # of the errors, or less by discriminants: classes lie between others
@@ -55,7 +57,7 @@ CLEAR_GAIN = 0.05  # of the squared error held out, for which the next round is 
 LEVELS = np.arange(1, 10) / 10  # between bins of a column
 CHANCE = 3  # deviations of what bins of noise explain
 MAX_KNOWN = 0.8  # of the squared distance between rows, for columns that explain much alone
-LEARNING_BYTES = 68 << 20  # of few columns, measured
+LEARNING_BYTES, LEARNING_VALUE_BYTES = 68 << 20, 12  # of few columns, and of each value; measured
 MAX_FULL = 2000  # columns of a full warp: its products take 2 d^2 operations a row
 
 
@@ -116,7 +118,7 @@ def learn(
     """
     fitted, held = fitted.where(slice(MAX_ROWS)), held.where(slice(MAX_HELD))
     n_components = width(len(fitted.X))
-    spread = fitted.X.var(axis=0, dtype=np.float64)
+    spread = variances(fitted.X)
     pairs = np.random.default_rng(seed).integers(0, len(fitted.X), (2, PAIRS))
     error, gains = np.inf, True
     # BLAS sums in another order on other numbers of threads
@@ -139,7 +141,7 @@ def learn(
                 break
             reach = None
             if recipe.kernel == "laplacian":
-                reach = REACH * rows.X.std(axis=0, dtype=np.float64)
+                reach = REACH * np.sqrt(variances(rows.X))
             alone = recipe.kind == "diagonal" and fitted.X.shape[1] > MAX_FULL
             product = gradient_product(statistics, trial.model, reach, alone)
             if warp is not None:
@@ -247,7 +249,9 @@ def learning_bytes(n_features: int, kind: str) -> int:
     It counts the matrices for a choice of features, which has room for the rest, and all for a map
     that is named.
     """
-    least = LEARNING_BYTES if kind in WARPS else 0
+    least = 0
+    if kind in WARPS:
+        least = LEARNING_BYTES + LEARNING_VALUE_BYTES * peek_rows(n_features) * n_features
     if n_features <= MAX_FULL:
         return least + (64 if kind in WARPS else 32) * n_features**2  # measured
     return least + 24 * MAX_WIDTH * n_features if kind == "diagonal" else least
