@@ -704,6 +704,15 @@ def test_a_block_may_lose_all_its_rows():
     assert clean.span == N
 
 
+def test_names_of_numpy_are_told_as_texts(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"], file["y"] = X, Y
+    for names in ({"x": np.str_("Z")}, {"y": np.str_("Z")}):
+        with pytest.raises(DatasetNotFoundError, match="no dataset 'Z'"):
+            HDF5Source(tmp_path / "a.h5", **names)
+    assert HDF5Source(tmp_path / "a.h5", np.str_("X"), np.str_("y")).n_rows == N
+
+
 def test_rows_alone_have_neither_targets_nor_weights():
     source = RowsAlone(ArraySource(X, Y, WEIGHTS))
     assert (source.has_targets, source.has_weights, source.n_rows) == (False, False, N)

@@ -114,7 +114,8 @@ class HDF5Source(SeekableSource):
         names = expand(path)
         check_no_urls(names)
         check_roles(y, weights, names[0])
-        self._names = Names(x, y, weights)
+        given = (str(name) if isinstance(name, str) else name for name in (x, y, weights))
+        self._names = Names(*given)  # plain texts, where NumPy's were given
         self._trust = Trust(allow_sparse, allow_external)
         self._look_at(names)
 
