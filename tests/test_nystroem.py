@@ -98,12 +98,12 @@ def test_what_drawing_takes_is_told(rng, kernel, landmarks):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert 0.7 * peak < features.draw_bytes(len(sample)) < 1.6 * peak
-    assert peak < 1.02 * features.draw_bytes(len(sample)) + (1 << 20)
+    assert 0.7 * peak < features.draw_bytes(len(sample), 4) < 1.6 * peak
+    assert peak < 1.02 * features.draw_bytes(len(sample), 4) + (1 << 20)
 
 
 def test_what_drawing_takes_is_that_of_the_maps_inside():
     inner = Nystroem(n_components=500)
     maps = Concatenate([StructuredFourier(n_components=64), Craft(inner, 100)])
-    assert maps.draw_bytes(4096) == inner.draw_bytes(4096) > 25 * 500**2 - 1
-    assert StructuredFourier(n_components=64).draw_bytes(4096) == 0
+    assert maps.draw_bytes(4096, 9) == inner.draw_bytes(4096, 9) > 25 * 500**2 - 1
+    assert StructuredFourier(n_components=64).draw_bytes(4096, 9) == 0

@@ -5,9 +5,11 @@ import re
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
@@ -323,6 +325,20 @@ def test_a_transformer_fitted_to_names_gets_them():
     ):
         with pytest.raises(ParameterError, match=r"the transformer .* fitted to the columns .*'a'"):
             use()
+
+
+def test_a_transformer_that_picks_columns_by_name_is_to_be_fitted_before():
+    """It ended in an error of scikit-learn, that data frames are needed where one was given."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 3)), columns=[*"abc"])
+    picks = ColumnTransformer([("s", StandardScaler(), ["a", "c"])])
+    regressor = srf.RandomFeatureRegressor(srf.TransformerMap(picks), alpha=0.1)
+    with pytest.raises(ParameterError, match=r"picks columns by name, .* fit it to a data frame"):
+        regressor.fit(frame, frame.a)
+    regressor.set_params(features=srf.TransformerMap(picks.fit(frame)))
+    assert regressor.fit(frame, frame.a).score(frame, frame.a) > 0.99
+    places = ColumnTransformer([("s", StandardScaler(), [0, 2])])
+    regressor.set_params(features=srf.TransformerMap(places))
+    assert regressor.fit(frame, frame.a).score(frame, frame.a) > 0.99
 
 
 def test_a_transformer_that_needs_targets_is_to_be_fitted_before():

@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 from cases import SOURCES, arrivals, opened, write_hdf5
-from streamrf.errors import ConsumedError, MergeError, ParameterError
+from streamrf.errors import ConsumedError, DatasetNotFoundError, MergeError, ParameterError
 from streamrf.features import RandomFourier
 from streamrf.sources import (
     ArraySource,

@@ -11,6 +11,8 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import streamrf as srf
 from conventions import conventions
@@ -337,3 +339,12 @@ def test_components_of_wide_sparse_rows_cluster_as_dense_ones():
         for source in (srf.open_source(rows), srf.ArraySource(rows.toarray()))
     ]
     np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-7)
+
+
+def test_clusters_of_the_rows_fitted_in_one_call():
+    kmeans = srf.RandomFeatureKMeans(4, FEATURES, max_passes=2, random_state=0)
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    weights = np.arange(300) % 3
+    found = kmeans.fit_predict(X, sample_weight=weights)
+    assert np.array_equal(found, kmeans.fit(X, sample_weight=weights).predict(X))
+    assert make_pipeline(StandardScaler(), kmeans).fit_predict(X).shape == (300,)

@@ -235,6 +235,10 @@ class RandomFeatureKMeans(_Unsupervised):
         )
         return self
 
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Indices:
+        """Return the cluster of each row fitted, read once more; `options` are those of `fit`."""
+        return self.fit(X, y, **options).predict(X)
+
     def predict(self, X: Any) -> Indices:
         """Return the cluster of each row of what `fit` takes, int64 (n_rows,)."""
         check_is_fitted(self)

@@ -158,11 +158,13 @@ class FeatureMap(Parametrized, Card, Unlocked, ABC):
         """Return how many numbers a row occupies at once, for the size of a panel."""
         return n_features + self.n_components
 
-    def draw_bytes(self, n_rows: int) -> int:
+    def draw_bytes(self, n_rows: int, n_features: int) -> int:
         """Return the bytes that `draw` takes beside a sample of rows; 0 where they are few."""
         settings = self.get_params(deep=False).values()
         parts = (part for s in settings for part in (s if isinstance(s, list | tuple) else (s,)))
-        inner = [part.draw_bytes(n_rows) for part in parts if isinstance(part, FeatureMap)]
+        inner = [
+            part.draw_bytes(n_rows, n_features) for part in parts if isinstance(part, FeatureMap)
+        ]
         return max(inner, default=0)
 
     def check_width(self) -> None:

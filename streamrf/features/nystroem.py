@@ -1,5 +1,6 @@
 """Nystroem features: a row by its kernel values at landmarks, for any kernel."""
 
+import numba
 import numpy as np
 from numpy.random import Generator
 from scipy import linalg
@@ -19,6 +20,8 @@ KMEANS_ROUNDS = 20
 MIN_PIECE = 512  # rows whose distances to all centres are there at once, as many as centres if more
 LEVERAGE_ROWS = 1000  # scored, or twice the landmarks if more: their matrix is decomposed
 EIGH_BYTES = 25  # of each entry of a matrix, while it is decomposed or its root taken; measured
+# Of each entry of a landmark: single, double, sums; and centred in double for each thread. Measured
+LANDMARK_BYTES, CENTRED_BYTES = 20, 10
 CUTOFF = 1e-12  # of the greatest eigenvalue; what is below is rounding
 
 
@@ -99,10 +102,12 @@ class Nystroem(FeatureMap):
         fitted.array("landmarks_", np.float32, (self.n_components, n_features))
         fitted.array("root_", np.float64, (self.n_components, self.n_components))
 
-    def draw_bytes(self, n_rows: int) -> int:
+    def draw_bytes(self, n_rows: int, n_features: int) -> int:
         m = self.n_components
+        entry_bytes = LANDMARK_BYTES + CENTRED_BYTES * numba.get_num_threads()
+        rows = n_features * (8 * n_rows + entry_bytes * m)
         scored = min(n_rows, max(LEVERAGE_ROWS, 2 * m)) if self.landmarks == "leverage" else 0
-        return EIGH_BYTES * max(m, scored) ** 2
+        return max(EIGH_BYTES * max(m, scored) ** 2, rows)
 
     @property
     def grain(self) -> int:

@@ -318,6 +318,13 @@ class TransformerMap(OwnMap):
                     f"{name_of(self._code)} cannot be fitted to rows alone ({error}); fit it "
                     "yourself, and pass it fitted"
                 ) from error
+            except ValueError as error:
+                if "dataframe" not in str(error):
+                    raise
+                raise ParameterError(
+                    f"{name_of(self._code)} picks columns by name, and rows come to it without "
+                    "names: pick them by place, or fit it to a data frame, and pass it fitted"
+                ) from error
         self.n_components_ = self._mapped(sample[:1]).shape[1]
         return self._code
 

@@ -1,6 +1,6 @@
 """A raw row to integers: scaling, the feature map, rounding."""
 
-from streamrf.preprocessing.encoder import Encoder, as_columns
+from streamrf.preprocessing.encoder import DRAW_BYTES, Encoder, as_columns
 from streamrf.preprocessing.moments import Moments, Sample, combined_moments, scales_for
 from streamrf.preprocessing.quantiles import far_values, has_heavy_columns
 from streamrf.preprocessing.rounding import (
@@ -32,6 +32,7 @@ __all__ = [
     "CALIBRATION_ROWS",
     "CHOICES",
     "COLUMNWISE",
+    "DRAW_BYTES",
     "FAINT",
     "MAX_ROOT",
     "MIN_WEIGHT",

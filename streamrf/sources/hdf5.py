@@ -114,8 +114,9 @@ class HDF5Source(SeekableSource):
         names = expand(path)
         check_no_urls(names)
         check_roles(y, weights, names[0])
-        given = (str(name) if isinstance(name, str) else name for name in (x, y, weights))
-        self._names = Names(*given)  # plain texts, where NumPy's were given
+        names_given: Any = (x, y, weights)
+        plain = (str(name) if isinstance(name, str) else name for name in names_given)
+        self._names = Names(*plain)  # not NumPy's texts
         self._trust = Trust(allow_sparse, allow_external)
         self._look_at(names)
 

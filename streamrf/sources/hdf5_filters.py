@@ -12,7 +12,7 @@ import queue
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -92,7 +92,8 @@ class Buffers:
                 return bytearray(self._n_bytes)
             pages = mmap.mmap(-1, self._n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             if hasattr(mmap, "MADV_HUGEPAGE"):
-                pages.madvise(mmap.MADV_HUGEPAGE)
+                with suppress(OSError):  # of a kernel without them
+                    pages.madvise(mmap.MADV_HUGEPAGE)
             return pages
 
 

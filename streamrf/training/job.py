@@ -23,7 +23,7 @@ from streamrf.engine import (
 from streamrf.errors import CheckpointError, DataError, EmptySourceError, ParameterError
 from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
-from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Moments, Warp, calibration_class
+from streamrf.preprocessing import WARPS, Moments, Warp, calibration_class
 from streamrf.solving import SQUARED, BlockWeights, check_kept
 from streamrf.sources import Source, check_named, known_by, require_source, reread
 from streamrf.statistics import (
@@ -190,7 +190,7 @@ class Job:
             width = encoder.n_components
         elif isinstance(settings.features, FeatureMap):
             width = settings.features.width_for(self.source.n_features)
-            drawing_bytes = settings.features.draw_bytes(CALIBRATION_ROWS)
+            drawing_bytes = memory.drawing_bytes(settings.features, self.source.n_features)
         if not isinstance(width, int | np.integer) or width < 1:
             return None  # which the calibration refuses
         packed_size(int(width))  # raises for what is too wide for any memory

@@ -13,10 +13,11 @@ import psutil
 from streamrf.display import format_bytes
 from streamrf.engine import usual_rows
 from streamrf.errors import MemoryBudgetError, ParameterError, warn
+from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array
 from streamrf.jit.cholesky import abreast_bytes, spare_bytes
 from streamrf.models import Codes, OneVsRest, needs_class_sums
-from streamrf.preprocessing import CALIBRATION_ROWS
+from streamrf.preprocessing import CALIBRATION_ROWS, DRAW_BYTES
 from streamrf.solving import JOINED_ROWS, max_kept
 from streamrf.statistics import ExactGram, GramSum
 
@@ -241,6 +242,11 @@ def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
     rows = int(min(sizes.most_rows, (limit - sizes.fixed_bytes) // sizes.row_bytes))
     most = max(sizes.blockless_bytes, sizes.clipped(rows) * sizes.row_bytes)
     return Plan(max(rows, MIN_ROWS), sizes.fixed_bytes + most)
+
+
+def drawing_bytes(features: FeatureMap, n_features: int) -> int:
+    """Return the bytes that a map takes while it is drawn, for rows of so many columns."""
+    return features.draw_bytes(min(CALIBRATION_ROWS, DRAW_BYTES // (4 * n_features)), n_features)
 
 
 def bit_bytes(codes: Codes, solves: bool) -> int:
