@@ -37,6 +37,7 @@ Name = str | None
 
 N_LOOKED_AT = 3  # chunks of targets or weights, whether these are in an order
 LOOKED_AT_ROWS = 4096  # of each
+ZARR_BYTES = 60 << 20  # zarr and its threads once chunks were read, measured
 _CHANGED_BYTES = 16  # that an entry takes while it is unpacked: its product, and the result
 _BLOSC_BYTES = 16  # of a header, whose last four are the length of all
 _CHUNK = re.compile(r"(c[./\\])?\d+([./\\]\d+)*")  # of any version and separator
@@ -82,8 +83,8 @@ class ZarrMatrix(LazyMatrix):
 
     @property
     def buffer_bytes(self) -> int:
-        """The chunks of some rows, all columns: as they were stored, unpacked, and joined."""
-        return int(2.5 * self._chunk_rows * self._row_bytes)
+        """What zarr holds; the chunks of some rows, all columns: as stored, unpacked, and joined."""
+        return ZARR_BYTES + int(2.5 * self._chunk_rows * self._row_bytes)
 
     def chunk(self, row: int) -> tuple[int, int]:
         """Return the bounds of the chunks with a row."""
