@@ -83,7 +83,7 @@ class ZarrMatrix(LazyMatrix):
 
     @property
     def buffer_bytes(self) -> int:
-        """What zarr holds; the chunks of some rows, all columns: as stored, unpacked, and joined."""
+        """What zarr holds, and the chunks of some rows: as stored, unpacked, and joined."""
         return ZARR_BYTES + int(2.5 * self._chunk_rows * self._row_bytes)
 
     def chunk(self, row: int) -> tuple[int, int]:
