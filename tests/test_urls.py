@@ -1,11 +1,16 @@
 """Files at URLs, from a server of this process: the rows of the files, errors that name them."""
 
 import io
+import os
 import re
 import threading
 from contextlib import suppress
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import (
+    BaseHTTPRequestHandler,
+    SimpleHTTPRequestHandler,
+    ThreadingHTTPServer,
+)
 from typing import ClassVar
 from zipfile import ZipFile
 
@@ -22,6 +27,7 @@ import streamrf as srf
 from cases import columns_of, opened, write_csv
 from integers import assert_same_bytes
 from streamrf.errors import (
+    ChangedFileError,
     CorruptFileError,
     DataError,
     MissingPackageError,
@@ -421,3 +427,46 @@ def test_a_server_that_sends_nothing_is_told():
 
     with pytest.raises(CorruptFileError, match=r"^rows\.csv cannot be read: its server sent noth"):
         urls._Remote(Stalled(), "rows.csv").read(10)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["time", "tag"])
+def test_a_file_that_is_exchanged_while_it_is_read_is_told(kind, ending, folder, url, monkeypatch):
+    """One of the same length was mixed in silence."""
+    path = folder / f"exchanged.{ending}"
+    X = np.random.default_rng(0).choice([1.5, 2.5, 3.5], (5000, 4))
+    first, other = (columns_of(rows, np.arange(5000) % 2) for rows in (X, X[::-1]))
+    write = write_csv if ending == "csv" else pyarrow.parquet.write_table
+    tables = [pyarrow.table(columns) for columns in (other, first)]
+    if kind == "tag":
+        monkeypatch.setattr(Handler, "end_headers", _tagged)
+    contents = []
+    for table in tables:
+        write(*((path, table) if ending == "csv" else (table, path)))
+        contents.append(path.read_bytes())
+    assert len(contents[0]) == len(contents[1])
+    features = srf.Identity()
+    os.utime(path, (1e9, 1e9))
+    source = srf.open_source(f"{url}/exchanged.{ending}", y="y")
+
+    def exchange(n_rows):
+        path.write_bytes(contents[0])
+        os.utime(path, (1e9, 1e9 + 5 * (kind == "time")))
+
+    settings = {"task": "classification", "memory_limit": "4 GiB"}
+    assert srf.accumulate(source, features, **settings).n_rows == 5000
+    with pytest.raises(ChangedFileError, match=f"exchanged.{ending} was written to while"):
+        srf.accumulate(source, features, progress=exchange, **settings)
+
+
+def _tagged(handler):
+    """Send a tag of the file's bytes, and no time, with all headers."""
+    with suppress(OSError), open(handler.translate_path(handler.path), "rb") as file:
+        handler.send_header("ETag", f'"{hash(file.read())}"')
+    BaseHTTPRequestHandler.end_headers(handler)
+
+
+def test_servers_that_cannot_be_asked_are_of_no_matter(url):
+    for name in (f"{url}/nothing.csv", f"{url}/broken/rows.csv", "what://is/this.csv"):
+        assert urls.state_at(name) == ""
+    assert urls.state_at(f"{url}/rows.csv") == urls.state_at(f"{url}/rows.csv") != ""

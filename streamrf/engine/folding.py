@@ -10,7 +10,9 @@ from streamrf.engine.dask import DaskRunner
 from streamrf.engine.local import LocalRunner
 from streamrf.engine.options import RunOptions
 from streamrf.errors import ChangedFileError, CorruptFileError, DataError
-from streamrf.sources import Block, Source, stored_files, version
+from streamrf.sources import Block, Source, is_url, state_at, stored_files, version
+
+MAX_ASKED = 16  # servers are asked for each file twice
 
 
 def runner(run: RunOptions) -> Runner:
@@ -25,11 +27,12 @@ def _unchanged(source: Source) -> Iterator[None]:
     """Raise ChangedFileError at the end if a file of a source was written to meanwhile.
 
     Also where its rows could then not be read, or did not fit. Sizes and times of writing are
-    compared, here and not on workers. A file that is taken away is no matter: who has opened it
-    reads on, and others raise. Of a folder the files are counted: rows of those that are taken away
-    are read as zeros.
+    compared, here and not on workers, and of the first few URLs what their servers tell. A file
+    that is taken away is no matter: who has opened it reads on, and others raise. Of a folder the
+    files are counted: rows of those that are taken away are read as zeros.
     """
-    before = {file: _state(file) for file in source.files}
+    left_out = {*[file for file in source.files if is_url(file)][MAX_ASKED:]}
+    before = {file: _state(file) for file in source.files if file not in left_out}
     n_before = {folder: _n_files(folder) for folder in source.files if os.path.isdir(folder)}
     try:
         yield
@@ -65,8 +68,10 @@ def _n_files(folder: str) -> int:
 
 
 def _state(file: str) -> str:
-    """Return its version; "" of URLs, of folders, whose time says nothing of the files in them,
-    and of what is not there."""
+    """Return its version; "" of folders, whose time says nothing of the files in them, and of what
+    is not there."""
+    if is_url(file):
+        return state_at(file)
     try:
         return version(file) if os.path.isfile(file) else ""
     except OSError:  # taken away in between

@@ -46,7 +46,7 @@ from streamrf.sources.store_folders import stored_files
 from streamrf.sources.stored import MatrixSource
 from streamrf.sources.table_stream import TableStream
 from streamrf.sources.tables import TableSource
-from streamrf.sources.urls import bare, is_url
+from streamrf.sources.urls import bare, is_url, state_at
 from streamrf.sources.validation import as_matrix, as_targets, rounded_integer, weight_column
 from streamrf.sources.weighted import (
     BALANCED,
@@ -137,6 +137,7 @@ __all__ = [
     "rows_alone",
     "same_labels",
     "stacked",
+    "state_at",
     "stored_files",
     "target_places",
     "uniform",

@@ -25,6 +25,7 @@ _PLAIN = (  # protocols whose names of files may hold ? and #; of others these e
     *("sftp", "smb", "ssh", "tar", "zip"),
 )
 _HTTP = ("http", "https")
+_STATES = ("ETag", "Content-MD5", "Last-Modified", "LastModified", "mtime", "md5Hash", "etag")
 _NO_RANGES = "its server has no ranges of bytes"
 _LINKS = re.compile("::(?=[a-z][a-z0-9]*::|[a-z][a-z0-9]*://)")  # between archives and caches
 
@@ -133,6 +134,22 @@ def open_url(url: str, name: str) -> Any:
         file = _Remote(opened, bare(name))
     file.check_ranges()
     return arrow().PythonFile(file, mode="r")
+
+
+def state_at(url: str) -> str:
+    """Return what a server tells of the state of a file; "" if nothing, or if it cannot be asked.
+
+    It is the entity tag, the checksum or the time of writing. Of a URL without its secrets there
+    may be no answer.
+    """
+    with suppress(Exception):
+        import fsspec
+
+        filesystem, path = fsspec.core.url_to_fs(url, **_options(url))
+        filesystem.invalidate_cache(path)
+        told = filesystem.info(path)
+        return ", ".join(str(told[key]) for key in _STATES if told.get(key))
+    return ""
 
 
 def _options(url: str) -> dict[str, Any]:
