@@ -258,6 +258,38 @@ def test_chunks_that_are_stored_in_more_bytes_than_they_have_are_read(more, file
     assert np.array_equal(np.concatenate(found), rows)
 
 
+@pytest.mark.parametrize("more", [1, 3, 49, 50, 51, 500])
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_bytes_after_the_end_of_compressed_data_are_passed_over(level, more, file, left):
+    """Of large chunks they were looked at for ever."""
+    rows = np.zeros((200, 10), np.float64)
+    rows[50:100, 0] = np.arange(50)
+    dataset = file.create_dataset("X", data=rows, chunks=(50, 10), compression="gzip")
+    dataset.id.write_direct_chunk(
+        (50, 0), zlib.compress(rows[50:100].tobytes(), level) + bytes(more)
+    )
+    assert np.array_equal(np.concatenate(read(dataset, [(0, 200)], 70)), rows)
+
+
+@pytest.mark.parametrize("body", [bytes(3 << 20), np.arange(5 << 17).tobytes()], ids=["0", "many"])
+def test_bytes_after_the_end_are_passed_over_wherever_pieces_end(body):
+    """zlib has unconsumed input after the end where a piece is full there."""
+    out = np.empty(len(body) + 1, np.uint8)
+    for more in (0, 1, 3, 1 << 16, 70_001):
+        found = hdf5_filters.COMPRESSIONS[1](zlib.compress(body, 1) + bytes(more), out)
+        assert found.tobytes() == body
+
+
+@pytest.mark.parametrize("n_lost", [1, 4, 30])
+def test_compressed_data_that_are_cut_are_left_to_the_library(n_lost, file, left):
+    rows = values((200, 10), "f4")
+    dataset = file.create_dataset("X", data=rows, chunks=(50, 10), compression="gzip")
+    dataset.id.write_direct_chunk((50, 0), zlib.compress(rows[50:100].tobytes())[:-n_lost])
+    with pytest.raises(OSError, match="filter"):
+        read(dataset, [(0, 200)], 50)
+    assert left == [(50, 100)]
+
+
 def test_chunks_that_have_more_entries_are_left_to_the_library(file, left):
     rows = values((200, 10), "f4")
     dataset = file.create_dataset("X", data=rows, chunks=(50, 10), compression="gzip")

@@ -185,7 +185,7 @@ def _gunzipped(data: Any, out: NDArray[np.uint8]) -> Any:
     filled, stream = 0, gzip.decompressobj()
     for start in range(0, len(data), FED_BYTES):
         fed, made = memoryview(data)[start : start + FED_BYTES], b""
-        while fed or len(made) == MADE_BYTES:
+        while not stream.eof and (fed or len(made) == MADE_BYTES):
             made = stream.decompress(fed, MADE_BYTES)
             out[filled : filled + len(made)] = np.frombuffer(made, np.uint8)  # or ValueError
             filled, fed = filled + len(made), stream.unconsumed_tail
