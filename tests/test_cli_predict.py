@@ -366,6 +366,6 @@ def test_groups_of_rows_are_of_a_size(ending, n_bytes, n_rows, tmp_path, monkeyp
         batches = pa.ipc.open_file(path)
         sizes = [batches.get_batch(k).num_rows for k in range(batches.num_record_batches)]
     assert sum(sizes) == 90_000
-    assert max(sizes) == -(-n_rows // 500) * 500
+    assert max(sizes) == n_rows // 500 * 500
     table = pd.read_parquet(path) if ending == "parquet" else pd.read_feather(path)
     assert np.array_equal(table.to_numpy(), np.tile(values, (3, 1)))

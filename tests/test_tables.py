@@ -615,6 +615,16 @@ def test_times_of_day_with_and_without_fractions_are_seconds(first, other, kind,
         np.testing.assert_array_equal(everything(source)[0][1, 0], 1.25)
 
 
+def test_labels_that_look_like_times_with_fractions_are_texts(tmp_path):
+    path = tmp_path / "times.csv"
+    path.write_text("a,when\n" + 30 * "1,10:20:30.1\n2,10:20:30.2\n")
+    source = srf.open_source(path, y="when")
+    assert everything(source)[1][:2].tolist() == ["10:20:30.1", "10:20:30.2"]
+    model = srf.accumulate(source, srf.Identity(), task="classification").solve(0.1)
+    assert model.evaluate(source)["accuracy"] == 1
+    assert srf.accumulate(source, like=srf.accumulate(source, srf.Identity())).n_rows == 60
+
+
 def test_a_file_without_names_has_numbers_for_names(tmp_path):
     (tmp_path / "a.csv").write_text("1,0.5\n0,2\n")
     X, y = everything(srf.open_source(tmp_path / "a.csv", y="0"))

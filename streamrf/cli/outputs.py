@@ -15,7 +15,7 @@ import numpy as np
 from streamrf.errors import ParameterError
 from streamrf.storage import Datasets
 
-GROUP_ROWS, GROUP_BYTES = 65_536, 64 << 20  # of a row group or batch, at most
+GROUP_ROWS, GROUP_BYTES = 65_536, 64 << 20  # of a row group or batch, or one block
 
 Values = Mapping[str, np.ndarray]
 
@@ -178,10 +178,13 @@ class ArrowOutput(Output):
 
     def put(self, row: int, values: Values) -> None:
         table = self._table(values)
-        self._waiting.append(table)
-        n_waiting, row_bytes = sum(map(len, self._waiting)), table.nbytes / max(1, len(table))
-        if n_waiting >= GROUP_ROWS or n_waiting * row_bytes >= GROUP_BYTES:
+        n_rows, row_bytes = (
+            sum(map(len, [*self._waiting, table])),
+            table.nbytes / max(1, len(table)),
+        )
+        if n_rows > GROUP_ROWS or n_rows * row_bytes > GROUP_BYTES:
             self._flush()
+        self._waiting.append(table)
 
     def _flush(self) -> None:
         import pyarrow as pa

@@ -172,7 +172,7 @@ def variances(X: Any) -> F64:
     for start in range(0, len(X), step):
         part = np.subtract(X[start : start + step], mean)
         np.square(part, out=part)
-        part[0] += total  # so that rows are added one by one, as of all at once
+        part[0] += total  # so that rows are added one by one, in their order
         total = part.sum(axis=0)
     return total / len(X)
 

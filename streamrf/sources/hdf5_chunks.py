@@ -69,12 +69,14 @@ class Bands:
     n_rows : rows of a band: of as many chunks as make a task or, if those are longer, of one
     n_bytes : of a band
     n_ahead : bands that are decompressed ahead of the rows in use
+    n_bands : in all
     """
 
     pipeline: Pipeline
     n_rows: int
     n_bytes: int
     n_ahead: int
+    n_bands: int
 
     @classmethod
     def of(cls, dataset: h5py.Dataset, n_threads: int) -> "Bands | None":
@@ -88,7 +90,8 @@ class Bands:
         n_chunks = max(1, min(TASK_BYTES // across, MAX_TASK_CHUNKS // n_across))
         n_ahead = min(n_threads, AHEAD_BYTES // (n_chunks * across))
         rows = n_chunks * dataset.chunks[0]
-        return cls(pipeline, rows, n_chunks * across, n_ahead) if n_ahead else None
+        n_bands = -(-len(dataset) // rows)
+        return cls(pipeline, rows, n_chunks * across, n_ahead, n_bands) if n_ahead else None
 
     @property
     def held_bytes(self) -> int:
@@ -97,7 +100,8 @@ class Bands:
         These are there as they are stored, decompressed, unshuffled and in place.
         """
         copies = 3 + (SHUFFLE in self.pipeline.filters)
-        return (BANDS_IN_USE + copies * (1 + self.n_ahead)) * self.n_bytes
+        n_used, n_begun = (min(n, self.n_bands) for n in (BANDS_IN_USE, 1 + self.n_ahead))
+        return (n_used + copies * n_begun) * self.n_bytes
 
     def inside(self, ranges: Ranges) -> Iterator[tuple[int, int]]:
         """Yield the bounds of the bands with rows of ascending ranges, each band once."""

@@ -90,7 +90,10 @@ class Buffers:
         except queue.Empty:
             if not self.is_large:
                 return bytearray(self._n_bytes)
-            pages = mmap.mmap(-1, self._n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            try:
+                pages = mmap.mmap(-1, self._n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            except OSError as error:
+                raise MemoryError(f"no memory for {self._n_bytes:,} bytes of a chunk") from error
             if hasattr(mmap, "MADV_HUGEPAGE"):
                 with suppress(OSError):  # of a kernel without them
                     pages.madvise(mmap.MADV_HUGEPAGE)

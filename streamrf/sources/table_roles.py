@@ -128,7 +128,9 @@ def _check(table: Any, x: list[str], y: list[str], weights: list[str]) -> None:
         raise ParameterError(f"weights are the columns {weights}; expected one")
     kinds, inputs = {name: kind_of(type_) for name, type_ in table.types.items()}, set(x)
     for name in (*x, *y, *weights):
-        is_time = arrow().types.is_temporal(table.types[name])  # of the day, too, and durations
+        types, type_ = arrow().types, table.types[name]
+        is_text = y == [name] and table.is_text and types.is_time64(type_)  # see `label_types`
+        is_time = types.is_temporal(type_) and not is_text  # of the day, too, and durations
         is_input = name in inputs
         right = kinds[name] is not None and (is_input or not (is_time or kinds[name] == "vector"))
         if not right or (name in weights and kinds[name] != "number"):

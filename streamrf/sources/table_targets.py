@@ -17,8 +17,8 @@ def label_types(
 ) -> dict[str, Any]:
     """Return the types of targets in text that are read as others than guessed.
 
-    One with a leading zero, such as 01, is of texts, as 1 may be another label; and several are
-    values, of which zeros do not matter.
+    One with a leading zero, such as 01, is of texts, as 1 may be another label, and so is one of
+    times of day with fractions; and several are values, of which zeros do not matter.
     """
     pa = arrow()
     if not tables[0].is_text:
@@ -27,7 +27,8 @@ def label_types(
     if len(targets) > 1:
         return dict.fromkeys(integers, pa.float64())
     coded = [name for name in integers if any(name in table.codes for table in tables)]
-    return dict.fromkeys(coded, pa.string())
+    timed = [name for name in targets if pa.types.is_time64(types[name])]
+    return dict.fromkeys(coded + timed, pa.string())
 
 
 def target_of(store: Any, table: Any, row: int, name: str) -> NDArray[Any]:

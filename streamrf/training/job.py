@@ -190,7 +190,8 @@ class Job:
             width = encoder.n_components
         elif isinstance(settings.features, FeatureMap):
             width = settings.features.width_for(self.source.n_features)
-            drawing_bytes = memory.drawing_bytes(settings.features, self.source.n_features)
+            shape = self.source.n_features, self.source.n_rows
+            drawing_bytes = memory.drawing_bytes(settings.features, *shape)
         if not isinstance(width, int | np.integer) or width < 1:
             return None  # which the calibration refuses
         packed_size(int(width))  # raises for what is too wide for any memory
@@ -199,7 +200,9 @@ class Job:
         other_bytes = self.source.buffer_bytes + more_bytes
         other_bytes += memory.SPARSE_BYTES * self.source.is_sparse
         if encoder is None and settings.warping in (*WARPS, AUTO):
-            other_bytes += learning_bytes(self.source.n_features, settings.warping)
+            other_bytes += learning_bytes(
+                self.source.n_features, settings.warping, self.source.n_rows
+            )
         if encoder is None and settings.normalize == "quantile":
             other_bytes += memory.QUANTILE_BYTES * self.source.n_features
         if pass_ is not None:

@@ -244,9 +244,10 @@ def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
     return Plan(max(rows, MIN_ROWS), sizes.fixed_bytes + most)
 
 
-def drawing_bytes(features: FeatureMap, n_features: int) -> int:
-    """Return the bytes that a map takes while it is drawn, for rows of so many columns."""
-    return features.draw_bytes(min(CALIBRATION_ROWS, DRAW_BYTES // (4 * n_features)), n_features)
+def drawing_bytes(features: FeatureMap, n_features: int, n_rows: int | None) -> int:
+    """Return the bytes that a map takes while it is drawn from rows, as many as there are."""
+    most = min(CALIBRATION_ROWS, DRAW_BYTES // (4 * n_features))
+    return features.draw_bytes(most if n_rows is None else min(most, n_rows), n_features)
 
 
 def bit_bytes(codes: Codes, solves: bool) -> int:

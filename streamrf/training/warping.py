@@ -243,7 +243,7 @@ def width(n_rows: int) -> int:
     return 2 * int(np.clip(n_rows // (2 * ROWS_A_FEATURE), 1, MAX_WIDTH // 2))
 
 
-def learning_bytes(n_features: int, kind: str) -> int:
+def learning_bytes(n_features: int, kind: str, n_rows: int | None) -> int:
     """Return the bytes that a warp is learnt in; "auto" tries none of many columns.
 
     It counts the matrices for a choice of features, which has room for the rest, and all for a map
@@ -251,7 +251,9 @@ def learning_bytes(n_features: int, kind: str) -> int:
     """
     least = 0
     if kind in WARPS:
-        least = LEARNING_BYTES + LEARNING_VALUE_BYTES * peek_rows(n_features) * n_features
+        most = peek_rows(n_features)
+        n_values = n_features * (most if n_rows is None else min(most, n_rows))
+        least = LEARNING_BYTES + LEARNING_VALUE_BYTES * n_values
     if n_features <= MAX_FULL:
         return least + (64 if kind in WARPS else 32) * n_features**2  # measured
     return least + 24 * MAX_WIDTH * n_features if kind == "diagonal" else least
