@@ -470,3 +470,17 @@ def test_servers_that_cannot_be_asked_are_of_no_matter(url):
     for name in (f"{url}/nothing.csv", f"{url}/broken/rows.csv", "what://is/this.csv"):
         assert urls.state_at(name) == ""
     assert urls.state_at(f"{url}/rows.csv") == urls.state_at(f"{url}/rows.csv") != ""
+
+
+def test_servers_that_tell_tags_of_their_own_by_turns_are_of_no_matter(url, monkeypatch):
+    tags = iter(range(1000))
+
+    def by_turns(handler):
+        handler.send_header("ETag", f'"{next(tags) % 3}"')
+        BaseHTTPRequestHandler.end_headers(handler)
+
+    monkeypatch.setattr(Handler, "end_headers", by_turns)
+    source = srf.open_source(f"{url}/rows.csv", y="y")
+    assert srf.accumulate(source, srf.Identity(), task="classification").n_rows == 600
+    before = urls.state_at(f"{url}/rows.csv")
+    assert urls.state_at(f"{url}/rows.csv") != before
