@@ -623,6 +623,9 @@ def test_labels_that_look_like_times_with_fractions_are_texts(tmp_path):
     model = srf.accumulate(source, srf.Identity(), task="classification").solve(0.1)
     assert model.evaluate(source)["accuracy"] == 1
     assert srf.accumulate(source, like=srf.accumulate(source, srf.Identity())).n_rows == 60
+    (tmp_path / "whole.csv").write_text("a,when\n" + 30 * "1,10:20:30\n2,10:20:31\n")
+    both = srf.open_source([path, tmp_path / "whole.csv"], y="when")
+    assert sorted({*everything(both)[1]}) == ["10:20:30", "10:20:30.1", "10:20:30.2", "10:20:31"]
 
 
 def test_a_file_without_names_has_numbers_for_names(tmp_path):

@@ -4,7 +4,9 @@ import io
 import os
 import re
 import threading
+import time
 from contextlib import suppress
+from email.utils import formatdate
 from functools import partial
 from http.server import (
     BaseHTTPRequestHandler,
@@ -469,18 +471,57 @@ def _tagged(handler):
 def test_servers_that_cannot_be_asked_are_of_no_matter(url):
     for name in (f"{url}/nothing.csv", f"{url}/broken/rows.csv", "what://is/this.csv"):
         assert urls.state_at(name) == ""
-    assert urls.state_at(f"{url}/rows.csv") == urls.state_at(f"{url}/rows.csv") != ""
 
 
-def test_servers_that_tell_tags_of_their_own_by_turns_are_of_no_matter(url, monkeypatch):
-    tags = iter(range(1000))
+@pytest.mark.parametrize(
+    "told",
+    [
+        lambda n: {"ETag": f'"{n % 3}"'},  # of several servers
+        lambda n: {"ETag": f'{"W/" * (n % 2)}"one{"-gzip" * (n % 3 == 0)}"'},
+        lambda n: {"ETag": '"one"', "Last-Modified": f"Sun, 06 Nov 1994 08:49:{n:02} GMT"},
+        lambda n: {"Last-Modified": formatdate(time.time() + n, usegmt=True)},  # of the answer
+    ],
+)
+def test_what_servers_tell_of_files_that_are_the_same_is_of_no_matter(told, url, monkeypatch):
+    answers = iter(range(60))
 
-    def by_turns(handler):
-        handler.send_header("ETag", f'"{next(tags) % 3}"')
+    def end_headers(handler):
+        for name, value in told(next(answers)).items():
+            handler.send_header(name, value)
         BaseHTTPRequestHandler.end_headers(handler)
 
-    monkeypatch.setattr(Handler, "end_headers", by_turns)
-    source = srf.open_source(f"{url}/rows.csv", y="y")
+    monkeypatch.setattr(Handler, "end_headers", end_headers)
+    source = srf.open_source(f"{url}/rows.parquet", y="y")
     assert srf.accumulate(source, srf.Identity(), task="classification").n_rows == 600
-    before = urls.state_at(f"{url}/rows.csv")
-    assert urls.state_at(f"{url}/rows.csv") != before
+
+
+def test_an_exchanged_file_is_told_without_secrets(folder, url, monkeypatch):
+    answers = iter(range(1000))
+
+    def end_headers(handler):
+        handler.send_header("ETag", f'"{next(answers)}"')
+        BaseHTTPRequestHandler.end_headers(handler)
+
+    monkeypatch.setattr(Handler, "end_headers", end_headers)
+    secret = url.replace("http://", "http://me:secret@")
+    source = srf.open_source(f"{secret}/rows.csv?key=secret", y="y")
+    with pytest.raises(ChangedFileError, match=r"rows\.csv was written to") as caught:
+        srf.accumulate(source, srf.Identity(), task="classification")
+    assert "secret" not in str(caught.value)
+    cached = srf.open_source(f"simplecache::{url}/rows.csv", y="y")  # which is read from a copy
+    assert srf.accumulate(cached, srf.Identity(), task="classification").n_rows == 600
+
+
+def test_servers_that_do_not_answer_are_not_waited_for(folder, url, monkeypatch):
+    done = threading.Event()
+
+    def do_head(handler):
+        done.wait(30)
+        SimpleHTTPRequestHandler.do_HEAD(handler)
+
+    os.utime(folder / "rows.csv", (1e9, 1e9))
+    assert urls.state_at(f"{url}/rows.csv") == "Sun, 09 Sep 2001 01:46:40 GMT"
+    monkeypatch.setattr(urls, "_ASK_SECONDS", 0.2)
+    monkeypatch.setattr(Handler, "do_HEAD", do_head)
+    assert urls.state_at(f"{url}/rows.csv") == ""
+    done.set()

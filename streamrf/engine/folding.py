@@ -10,9 +10,9 @@ from streamrf.engine.dask import DaskRunner
 from streamrf.engine.local import LocalRunner
 from streamrf.engine.options import RunOptions
 from streamrf.errors import ChangedFileError, CorruptFileError, DataError
-from streamrf.sources import Block, Source, is_url, state_at, stored_files, version
+from streamrf.sources import Block, Source, bare, is_url, state_at, stored_files, version
 
-MAX_ASKED = 16  # files at URLs whose servers are asked, before and after
+MAX_ASKED = 8  # files at URLs whose servers are asked, before and after
 N_ASKED = 4  # times, where the answer is another: several servers may each have a tag of their own
 
 
@@ -28,7 +28,8 @@ def _unchanged(source: Source) -> Iterator[None]:
     """Raise ChangedFileError at the end if a file of a source was written to meanwhile.
 
     Also where its rows could then not be read, or did not fit. Sizes and times of writing are
-    compared, here and not on workers, and of the first few URLs what their servers tell. A file
+    compared, here and not on workers, and of the first few URLs what their servers tell, unless
+    they could not be read. A file
     that is taken away is no matter: who has opened it reads on, and others raise. Of a folder the
     files are counted: rows of those that are taken away are read as zeros.
     """
@@ -56,11 +57,13 @@ def _check(
                 "them back and run again"
             ) from cause
     for file, state in before.items():
+        if cause is not None and is_url(file):  # whose server may not answer any more
+            continue
         n_asked = N_ASKED if is_url(file) else 1
         if state and all(_state(file) not in (state, "") for _ in range(n_asked)):
             raise ChangedFileError(
-                f"{file} was written to while it was read, so its rows changed and what was made of"
-                " them is not kept; run again when its writer has ended, or read a copy"
+                f"{bare(file)} was written to while it was read, so its rows changed and what was "
+                "made of them is not kept; run again when its writer has ended, or read a copy"
             ) from cause
 
 

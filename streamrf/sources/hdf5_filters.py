@@ -190,8 +190,11 @@ def _gunzipped(data: Any, out: NDArray[np.uint8]) -> Any:
         fed, made = memoryview(data)[start : start + FED_BYTES], b""
         while not stream.eof and (fed or len(made) == MADE_BYTES):
             made = stream.decompress(fed, MADE_BYTES)
-            out[filled : filled + len(made)] = np.frombuffer(made, np.uint8)  # or ValueError
-            filled, fed = filled + len(made), stream.unconsumed_tail
+            end = filled + len(made)
+            if end > len(out):
+                raise ValueError("more data than a chunk has")
+            out[filled:end] = np.frombuffer(made, np.uint8)
+            filled, fed = end, stream.unconsumed_tail
     if not stream.eof:
         raise ValueError("not all data of a chunk")
     return out[:filled]

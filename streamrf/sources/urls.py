@@ -1,9 +1,11 @@
 """Files at URLs: what patterns mean, names without secrets, errors that name the file."""
 
+import email.utils
 import functools
 import glob
 import io
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -25,7 +27,9 @@ _PLAIN = (  # protocols whose names of files may hold ? and #; of others these e
     *("sftp", "smb", "ssh", "tar", "zip"),
 )
 _HTTP = ("http", "https")
-_STATES = ("ETag", "Content-MD5", "Last-Modified", "LastModified", "mtime", "md5Hash", "etag")
+_STATES = ("ETag", "etag", "md5Hash", "Content-MD5", "LastModified", "mtime", "Last-Modified")
+_ASK_SECONDS = 10.0  # for an answer on the state of a file
+_FRESH_SECONDS = 120.0  # of a time of writing, which may be that of the answer
 _NO_RANGES = "its server has no ranges of bytes"
 _LINKS = re.compile("::(?=[a-z][a-z0-9]*::|[a-z][a-z0-9]*://)")  # between archives and caches
 
@@ -139,16 +143,26 @@ def open_url(url: str, name: str) -> Any:
 def state_at(url: str) -> str:
     """Return what a server tells of the state of a file; "" if nothing, or if it cannot be asked.
 
-    It is the entity tag, the checksum or the time of writing. Of a URL without its secrets there
-    may be no answer.
+    It is the entity tag, whether weak or strong, else a checksum, else the time of writing, unless
+    that may be the time of the answer. What is read from caches and archives is not asked for.
     """
+    if "::" in url:
+        return ""
     with suppress(Exception):
         import fsspec
 
         filesystem, path = fsspec.core.url_to_fs(url, **_options(url))
         filesystem.invalidate_cache(path)
-        told = filesystem.info(path)
-        return ", ".join(str(told[key]) for key in _STATES if told.get(key))
+        if filesystem.async_impl:
+            told = fsspec.asyn.sync(filesystem.loop, filesystem._info, path, timeout=_ASK_SECONDS)
+        else:
+            told = filesystem.info(path)
+        key = next((key for key in _STATES if told.get(key)), None)
+        if key == "Last-Modified":
+            written = email.utils.parsedate_to_datetime(told[key]).timestamp()
+            key = None if time.time() - written < _FRESH_SECONDS else key
+        if key is not None:  # servers that compress tell another tag of the same
+            return str(told[key]).removeprefix("W/").strip('"').removesuffix("-gzip")
     return ""
 
 
