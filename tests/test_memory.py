@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import dask.array as da
+import numba
 import numpy as np
 import psutil
 import pyarrow as pa
@@ -315,6 +316,15 @@ def test_what_drawing_a_map_takes_is_planned_where_it_is_more_than_its_sums(rows
     told = r"4096 components need about 7.* limit of 600\.00 MiB; n_components=3\d\d\d would fit"
     with pytest.raises(MemoryBudgetError, match=told):
         machine.fit(*rows)
+
+
+def test_landmarks_are_planned_for_the_threads_that_compute():
+    n_threads, features = numba.config.NUMBA_NUM_THREADS, srf.Nystroem(n_components=256)
+    one, all_ = (memory.drawing_bytes(features, 5000, 50, n) for n in (1, n_threads))
+    assert all_ - one == 10 * 256 * 5000 * (n_threads - 1)
+    assert one == memory.drawing_bytes(features, 5000, None, 1) - 8 * 5000 * (
+        64 * 2**20 // 20_000 - 50
+    )
 
 
 @pytest.mark.parametrize("warp", [None, "full"])

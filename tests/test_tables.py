@@ -626,6 +626,10 @@ def test_labels_that_look_like_times_with_fractions_are_texts(tmp_path):
     (tmp_path / "whole.csv").write_text("a,when\n" + 30 * "1,10:20:30\n2,10:20:31\n")
     both = srf.open_source([path, tmp_path / "whole.csv"], y="when")
     assert sorted({*everything(both)[1]}) == ["10:20:30", "10:20:30.1", "10:20:30.2", "10:20:31"]
+    (tmp_path / "numbers.csv").write_text("a,when\n" + 30 * "1,17\n2,18\n")
+    for names in (["times.csv", "numbers.csv"], ["numbers.csv", "times.csv"]):
+        source = srf.open_source([tmp_path / name for name in names], y="when")
+        assert sorted({*everything(source)[1]}) == ["10:20:30.1", "10:20:30.2", "17", "18"]
 
 
 def test_a_file_without_names_has_numbers_for_names(tmp_path):

@@ -319,7 +319,7 @@ class TransformerMap(OwnMap):
                     "yourself, and pass it fitted"
                 ) from error
             except ValueError as error:
-                if "dataframe" not in str(error):
+                if "columns using strings" not in str(error):
                     raise
                 raise ParameterError(
                     f"{name_of(self._code)} picks columns by name, and rows come to it without "

@@ -191,7 +191,7 @@ class Job:
         elif isinstance(settings.features, FeatureMap):
             width = settings.features.width_for(self.source.n_features)
             shape = self.source.n_features, self.source.n_rows
-            drawing_bytes = memory.drawing_bytes(settings.features, *shape)
+            drawing_bytes = memory.drawing_bytes(settings.features, *shape, self.run.n_threads)
         if not isinstance(width, int | np.integer) or width < 1:
             return None  # which the calibration refuses
         packed_size(int(width))  # raises for what is too wide for any memory

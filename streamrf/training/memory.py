@@ -16,6 +16,7 @@ from streamrf.errors import MemoryBudgetError, ParameterError, warn
 from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array
 from streamrf.jit.cholesky import abreast_bytes, spare_bytes
+from streamrf.jit.threads import computing
 from streamrf.models import Codes, OneVsRest, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS, DRAW_BYTES
 from streamrf.solving import JOINED_ROWS, max_kept
@@ -244,10 +245,13 @@ def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
     return Plan(max(rows, MIN_ROWS), sizes.fixed_bytes + most)
 
 
-def drawing_bytes(features: FeatureMap, n_features: int, n_rows: int | None) -> int:
+def drawing_bytes(
+    features: FeatureMap, n_features: int, n_rows: int | None, n_threads: int | None
+) -> int:
     """Return the bytes that a map takes while it is drawn from rows, as many as there are."""
     most = min(CALIBRATION_ROWS, DRAW_BYTES // (4 * n_features))
-    return features.draw_bytes(most if n_rows is None else min(most, n_rows), n_features)
+    with computing(n_threads):
+        return features.draw_bytes(most if n_rows is None else min(most, n_rows), n_features)
 
 
 def bit_bytes(codes: Codes, solves: bool) -> int:
