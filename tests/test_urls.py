@@ -453,7 +453,8 @@ def test_a_file_that_is_exchanged_while_it_is_read_is_told(kind, ending, folder,
 
     def exchange(n_rows):
         path.write_bytes(contents[0])
-        os.utime(path, (1e9, 1e9 + 5 * (kind == "time")))
+        if kind == "tag":  # else now
+            os.utime(path, (1e9, 1e9))
 
     settings = {"task": "classification", "memory_limit": "4 GiB"}
     assert srf.accumulate(source, features, **settings).n_rows == 5000

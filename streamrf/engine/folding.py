@@ -29,12 +29,12 @@ def _unchanged(source: Source) -> Iterator[None]:
 
     Also where its rows could then not be read, or did not fit. Sizes and times of writing are
     compared, here and not on workers, and of the first few URLs what their servers tell, unless
-    they could not be read. A file
-    that is taken away is no matter: who has opened it reads on, and others raise. Of a folder the
-    files are counted: rows of those that are taken away are read as zeros.
+    they could not be read. A file that is taken away is no matter: who has opened it reads on, and
+    others raise. Of a folder the files are counted: rows of those that are taken away are read as
+    zeros.
     """
     left_out = {*[file for file in source.files if is_url(file)][MAX_ASKED:]}
-    before = {file: _state(file) for file in source.files if file not in left_out}
+    before = {file: _state(file, True) for file in source.files if file not in left_out}
     n_before = {folder: _n_files(folder) for folder in source.files if os.path.isdir(folder)}
     try:
         yield
@@ -72,11 +72,11 @@ def _n_files(folder: str) -> int:
     return sum(1 for _ in stored_files(folder))
 
 
-def _state(file: str) -> str:
+def _state(file: str, is_settled: bool = False) -> str:
     """Return its version; "" of folders, whose time says nothing of the files in them, and of what
     is not there."""
     if is_url(file):
-        return state_at(file)
+        return state_at(file, is_settled)
     try:
         return version(file) if os.path.isfile(file) else ""
     except OSError:  # taken away in between

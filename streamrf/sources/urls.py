@@ -140,11 +140,16 @@ def open_url(url: str, name: str) -> Any:
     return arrow().PythonFile(file, mode="r")
 
 
-def state_at(url: str) -> str:
+def state_at(url: str, is_settled: bool = False) -> str:
     """Return what a server tells of the state of a file; "" if nothing, or if it cannot be asked.
 
-    It is the entity tag, whether weak or strong, else a checksum, else the time of writing, unless
-    that may be the time of the answer. What is read from caches and archives is not asked for.
+    It is the entity tag, whether weak or strong, else a checksum, else the time of writing. What is
+    read from caches and archives is not asked for.
+
+    Parameters
+    ----------
+    url : of the file
+    is_settled : whether a time counts only if it cannot be that of the answer
     """
     if "::" in url:
         return ""
@@ -158,7 +163,7 @@ def state_at(url: str) -> str:
         else:
             told = filesystem.info(path)
         key = next((key for key in _STATES if told.get(key)), None)
-        if key == "Last-Modified":
+        if key == "Last-Modified" and is_settled:
             written = email.utils.parsedate_to_datetime(told[key]).timestamp()
             key = None if time.time() - written < _FRESH_SECONDS else key
         if key is not None:  # servers that compress tell another tag of the same
