@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.kernel_approximation import Nystroem as TheirNystroem
 
+from streamrf import RandomFeatureClassifier
 from streamrf.errors import ParameterError
 from streamrf.features import LANDMARKS, Concatenate, Craft, Nystroem, StructuredFourier
 from streamrf.jit.threads import computing
@@ -100,6 +101,14 @@ def test_what_drawing_takes_is_told(rng, kernel, landmarks):
         tracemalloc.stop()
     assert 0.7 * peak < features.draw_bytes(len(sample), 4) < 1.6 * peak
     assert peak < 1.02 * features.draw_bytes(len(sample), 4) + (1 << 20)
+
+
+@pytest.mark.parametrize("n_components", ["x", None, 2.5, -5])
+@pytest.mark.parametrize("around", [lambda m: m, lambda m: Craft(m, 4), lambda m: Concatenate([m])])
+def test_a_width_that_is_none_is_refused_before_its_memory_is_planned(rows, n_components, around):
+    machine = RandomFeatureClassifier(around(Nystroem(n_components=n_components)), alpha=0.1)
+    with pytest.raises(ParameterError, match="n_components must be an integer above 0, got"):
+        machine.fit(rows, np.arange(len(rows)) % 2)
 
 
 def test_what_drawing_takes_is_that_of_the_maps_inside():

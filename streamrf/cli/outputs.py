@@ -178,10 +178,8 @@ class ArrowOutput(Output):
 
     def put(self, row: int, values: Values) -> None:
         table = self._table(values)
-        n_rows, row_bytes = (
-            sum(map(len, [*self._waiting, table])),
-            table.nbytes / max(1, len(table)),
-        )
+        n_rows = sum(map(len, [*self._waiting, table]))
+        row_bytes = table.nbytes / max(1, len(table))
         if n_rows > GROUP_ROWS or n_rows * row_bytes > GROUP_BYTES:
             self._flush()
         self._waiting.append(table)

@@ -104,6 +104,8 @@ class Nystroem(FeatureMap):
 
     def draw_bytes(self, n_rows: int, n_features: int) -> int:
         m = self.n_components
+        if not isinstance(m, int | np.integer):
+            return 0  # which is refused
         entry_bytes = LANDMARK_BYTES + CENTRED_BYTES * numba.get_num_threads()
         rows = n_features * (8 * n_rows + entry_bytes * m)
         scored = min(n_rows, max(LEVERAGE_ROWS, 2 * m)) if self.landmarks == "leverage" else 0
