@@ -97,8 +97,7 @@ class RunOptions:
 
         `known` are the names of those that mean something here; None means all.
         """
-        names = {field.name for field in fields(cls)}
-        check_options(options, names if known is None else {*known})
+        check_options(options, known or {field.name for field in fields(cls)})
         return cls(**options)
 
     def __post_init__(self) -> None:

@@ -21,8 +21,8 @@ from streamrf.sources import (
     as_source,
     check_each_once,
     in_order,
-    rows_alone,
     warn_of_unseen,
+    without_targets,
 )
 
 SCORING = ("engine", "parts", "n_threads", "progress")  # of the options of a run
@@ -85,7 +85,7 @@ class Scorer(ABC):
 
     def reading_alone(self, source: Rows, *rows: Any, **options: Any) -> tuple[Reading, RunOptions]:
         """Return `reading` of rows whose targets and weights nobody asks for, whatever they are."""
-        return self.reading(rows_alone(as_source(source)), *rows, **options)
+        return self.reading(without_targets(as_source(source)), *rows, **options)
 
     @property
     def _block_rows(self) -> int:

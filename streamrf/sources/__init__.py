@@ -6,7 +6,14 @@ from streamrf.sources.checksums import checksum
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
-from streamrf.sources.derived import in_order, named, names_of, reread, rows_alone, target_places
+from streamrf.sources.derived import (
+    in_order,
+    named,
+    names_of,
+    reread,
+    target_places,
+    without_targets,
+)
 from streamrf.sources.doubts import is_number
 from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import hashed, uniform
@@ -134,7 +141,6 @@ __all__ = [
     "require_source",
     "reread",
     "rounded_integer",
-    "rows_alone",
     "same_labels",
     "stacked",
     "state_at",
@@ -145,4 +151,5 @@ __all__ = [
     "warn_of_unseen",
     "weight_column",
     "without_gaps",
+    "without_targets",
 ]

@@ -281,17 +281,20 @@ class CSVTable(Table):
         Arrow reads fractions of a second as nanoseconds, which a timestamp holds of the years 1678
         to 2261 alone, and takes times of other years, and those of day with fractions, for text.
         """
-        pa, wanted = arrow(), None
-        if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
-            wanted = pa.timestamp("us", values.type.tz)
-        for value in values.drop_null()[:1].to_pylist() if pa.types.is_string(values.type) else ():
-            is_of_day = _TIME_OF_DAY.match(value)
-            wanted = pa.time64("ns") if is_of_day else _TIME.match(value) and pa.timestamp("us")
+        pa, type_ = arrow(), values.type
+        first = values.drop_null()[:1].to_pylist() if pa.types.is_string(type_) else []
+        if pa.types.is_timestamp(type_) and type_.unit == "ns":
+            wanted = pa.timestamp("us", type_.tz)
+        elif any(map(_TIME_OF_DAY.match, first)):
+            wanted = pa.time64("ns")
+        elif any(map(_TIME.match, first)):
+            wanted = pa.timestamp("us")
+        else:
+            return type_
         with contextlib.suppress(pa.ArrowInvalid):
-            if wanted is not None:
-                self._parsed(text, {name: wanted})
-                return wanted
-        return values.type
+            self._parsed(text, {name: wanted})
+            return wanted
+        return type_
 
     def _index(self) -> list[tuple[int, bytes]]:
         """Find the offsets and rows where pieces begin; return some pieces from all over."""

@@ -137,7 +137,7 @@ class RowsAlone(Derived):
         return replace(block, y=None, weights=None)
 
 
-def rows_alone(source: Source) -> Source:
+def without_targets(source: Source) -> Source:
     """Return the source without targets and weights, good or bad; itself if it has none."""
     return RowsAlone(source) if source.has_targets or source.has_weights else source
 

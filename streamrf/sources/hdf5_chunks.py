@@ -115,14 +115,17 @@ class Bands:
 
 
 def held_bytes(dataset: h5py.Dataset, n_threads: int) -> int:
-    """Return the bytes that are held of a dataset while it is read, besides the library's cache.
-
-    The library has a chunk in its cache while it reads the next, and this as it is stored, too,
-    while it is decompressed.
-    """
+    """Return the bytes that are held of a dataset while it is read, besides the library's cache."""
     bands = Bands.of(dataset, n_threads)
-    if bands is not None:
-        return bands.held_bytes
+    return library_bytes(dataset) if bands is None else bands.held_bytes
+
+
+def library_bytes(dataset: h5py.Dataset) -> int:
+    """Return the bytes that the library holds besides its cache, of a dataset that it reads.
+
+    It has a chunk in its cache while it reads the next, and this as it is stored, too, while it is
+    decompressed.
+    """
     if dataset.chunks is None:
         return 0
     is_filtered = dataset.id.get_create_plist().get_nfilters() > 0

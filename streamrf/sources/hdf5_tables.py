@@ -14,7 +14,7 @@ from streamrf.errors import ChangedFileError, CorruptFileError, DataError, Datas
 from streamrf.jit.threads import n_granted
 from streamrf.sources.arrow_types import arrow
 from streamrf.sources.hdf5 import HDF5Source
-from streamrf.sources.hdf5_chunks import Bands, held_bytes, read_rows, steps
+from streamrf.sources.hdf5_chunks import Bands, library_bytes, read_rows, steps
 from streamrf.sources.hdf5_columns import Column, readers
 from streamrf.sources.hdf5_files import Trust, browsed, cache_of, opened, trusted
 from streamrf.sources.hdf5_groups import column_of
@@ -186,9 +186,11 @@ def _held_bytes(column: Column) -> int:
     """Return the bytes that reading a column keeps."""
     n_bytes = column.held_bytes
     for part in column.parts:
-        n_bytes += held_bytes(part, n_granted())
-        if part.chunks is not None and Bands.of(part, n_granted()) is None:
-            n_bytes += cache_of([column])[0]
+        bands = Bands.of(part, n_granted())
+        if bands is not None:
+            n_bytes += bands.held_bytes
+        elif part.chunks is not None:
+            n_bytes += library_bytes(part) + cache_of([column])[0]
     return n_bytes
 
 

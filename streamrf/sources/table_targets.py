@@ -27,13 +27,9 @@ def label_types(
     if len(targets) > 1:
         return dict.fromkeys(integers, pa.float64())
     coded = [name for name in integers if any(name in table.codes for table in tables)]
-    own = {name: [table.types.get(name) for table in tables] for name in targets}
-    timed = [name for name in targets if any(map(_is_time64, own[name]))]
+    is_time64 = pa.types.is_time64  # of any table: joined, with numbers, they would be numbers
+    timed = [name for name in targets if any(is_time64(table.types[name]) for table in tables)]
     return dict.fromkeys(coded + timed, pa.string())
-
-
-def _is_time64(type_: Any) -> bool:
-    return type_ is not None and bool(arrow().types.is_time64(type_))
 
 
 def target_of(store: Any, table: Any, row: int, name: str) -> NDArray[Any]:

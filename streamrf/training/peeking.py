@@ -41,7 +41,7 @@ def peek_rows(n_features: int) -> int:
 
 
 def looks_far(source: Source, settings: Settings, is_new: bool) -> bool:
-    """Return whether as many rows are looked at where features are named, and made anew.
+    """Return whether more rows are looked at than a map that is known is calibrated on.
 
     The first rows of a stream are all there is to look at; a file shows itself in fewer.
     """
