@@ -29,7 +29,7 @@ from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.sparse import MAX_DENSE, total_entries
 from streamrf.sources.urls import check_no_urls
-from streamrf.sources.validation import as_matrix, check_roles, targets_and_weights
+from streamrf.sources.validation import as_matrix, check_names, check_roles, targets_and_weights
 
 logger = logging.getLogger("streamrf")
 
@@ -66,7 +66,7 @@ class HDF5Source(SeekableSource):
     Raises
     ------
     ParameterError
-        If a file is at a URL.
+        If a file is at a URL, or a name is no text.
     SourceNotFoundError
         A path or pattern without a file.
     DatasetNotFoundError
@@ -113,6 +113,7 @@ class HDF5Source(SeekableSource):
     ) -> None:
         names = expand(path)
         check_no_urls(names)
+        check_names(names[0], x=x, y=y, weights=weights)
         check_roles(y, weights, names[0])
         names_given: Any = (x, y, weights)
         plain = (str(name) if isinstance(name, str) else name for name in names_given)

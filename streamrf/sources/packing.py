@@ -140,7 +140,8 @@ class Packing:
         elif not is_integer:
             with np.errstate(over="ignore"):
                 fills = [value.astype(signed) for value in fills]
-        self._fills = [number for value in fills for number in value.tolist()]
+        numbers = [number for value in fills for number in value.tolist()]
+        self._fills = _among(self._stored_as or signed, numbers)
         self._limits = self._limits_of(told.bounds, signed)
         floats = np.dtype(np.float32 if signed.itemsize <= 2 else np.float64)
         is_half = self._is_scaled and signed.itemsize == 2
@@ -198,6 +199,15 @@ class Packing:
                 number = (number - self._offset) / self._scale + (-slack if is_below else slack)
             found.append((np.less if is_below else np.greater, number))
         return found
+
+
+def _among(dtype: np.dtype[Any], numbers: list[Any]) -> NDArray[Any]:
+    """Return those that arrays of a dtype can have, as such: beside floats integers are rounded."""
+    if dtype.kind != "f":
+        limits = np.iinfo(dtype)
+        numbers = [number for number in numbers if limits.min <= number <= limits.max]
+        numbers = [int(number) for number in numbers if number == int(number)]
+    return np.array(numbers, dtype)
 
 
 def _is_one_of(value: Any, numbers: tuple[float, ...]) -> bool:

@@ -213,6 +213,15 @@ def one_name(wanted: Any, role: str, where: str) -> Any:
     return wanted[0]
 
 
+def check_names(where: str, **named: Any) -> None:
+    """Raise ParameterError for a name of a dataset, by its argument, that is no text."""
+    for role, name in named.items():
+        if name is not None and not isinstance(name, str):
+            raise ParameterError(
+                f"{where}: {role} is the name of one dataset, as text, got {name!r}"
+            )
+
+
 def how_to_name(argument: str) -> str:
     """Return what to do about a dataset or column that is not there."""
     return f"name it with {argument}= (--{argument})"

@@ -75,7 +75,8 @@ class ClassSums(TargetSums):
             raise DataError("there are no rows, or all their weights are zero: no classes to learn")
         if len(self.labels) < 2:
             raise DataError(
-                f"a classifier needs at least two classes, got 1 class: {self.labels.tolist()}"
+                f"a classifier needs at least two classes, got 1 class: {self.labels.tolist()}; "
+                "one whose rows weigh nothing is none"
             )
         codes = OneVsRest() if codes is None else codes
         if isinstance(codes, type) or not hasattr(codes, "book"):

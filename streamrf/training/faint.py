@@ -9,7 +9,7 @@ from streamrf.display import listed
 from streamrf.errors import warn
 from streamrf.jit.arrays import Array, Floats
 from streamrf.preprocessing import ROOT_LEVELS
-from streamrf.sources import Rows, as_labels, find_labels
+from streamrf.sources import Rows, as_labels, find_labels, join_labels
 from streamrf.statistics import BitSums, ClassSums
 from streamrf.storage import Fields
 
@@ -25,12 +25,22 @@ def faint_rows(rows: Rows, roots: Floats) -> Counter[Any]:
     return Counter(as_labels(rows.y[faint]).tolist()) if faint.any() else Counter()
 
 
+def _labels_of(faint: Counter[Any]) -> Array:
+    """Return the labels of such rows, in the order they are counted in."""
+    return as_labels(np.array(list(faint))) if faint else np.empty(0, np.int64)
+
+
+def with_faint(labels: Array, faint: Counter[Any]) -> Array:
+    """Return sorted labels with those of such rows."""
+    return join_labels(labels, np.unique(_labels_of(faint)))
+
+
 def classes_tree(faint: Counter[Any], chosen_by: Array | None) -> dict[str, Any]:
     """Return what `warn_of_classes` is going to need as a tree, of what there is."""
     tree: dict[str, Any] = {} if chosen_by is None else {"chosen_by": chosen_by}
     if not faint:
         return tree
-    labels = as_labels(np.array(list(faint)))
+    labels = _labels_of(faint)
     order = np.argsort(labels)
     n_rows = np.array(list(faint.values()))[order]
     return tree | {"faint": {"labels": labels[order], "n_rows": n_rows}}
@@ -78,9 +88,7 @@ def _warn_of_late(chosen_by: Array, targets: ClassSums | BitSums) -> None:
 
 
 def _warn_of_faint(faint: Counter[Any], targets: ClassSums | BitSums) -> None:
-    if not faint:
-        return
-    labels = as_labels(np.array(list(faint)))
+    labels = _labels_of(faint)
     index, unknown = find_labels(targets.labels, labels)
     lost = labels[unknown | (np.append(targets.weights, 0.0)[index] == 0)].tolist()
     if lost:

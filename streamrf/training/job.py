@@ -293,7 +293,7 @@ class Job:
             with memory.only_told("more classes came than the rows looked at before had"):
                 self.plan(pass_, prune, searched)
         self.check_read(pass_)
-        check_named(self.settings.class_weight, pass_.statistics.labels, "the rows read", "some")
+        check_named(self.settings.class_weight, pass_.labels_read, "the rows read", "some")
         return pass_
 
     def check_read(self, pass_: Pass) -> None:

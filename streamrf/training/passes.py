@@ -26,7 +26,13 @@ from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.clipping import Clipping
 from streamrf.training.column_moments import Variation, named_columns
-from streamrf.training.faint import classes_tree, faint_rows, read_classes, warn_of_classes
+from streamrf.training.faint import (
+    classes_tree,
+    faint_rows,
+    read_classes,
+    warn_of_classes,
+    with_faint,
+)
 from streamrf.training.holdout import Holdout
 from streamrf.training.odd_targets import OddTargets
 from streamrf.training.parts import EncoderName, Part
@@ -219,6 +225,12 @@ class Pass(State):
         self._warn()
         warn_of_classes(self._faint, self.chosen_by, statistics.sums.targets)
         return statistics
+
+    @property
+    def labels_read(self) -> Array | None:
+        """Labels of the rows, also of those that are rounded to nothing; None of values."""
+        labels = self.statistics.labels
+        return None if labels is None else with_faint(labels, self._faint)
 
     def finished(self) -> Statistics:
         """Return the statistics of the rows summed so far."""
