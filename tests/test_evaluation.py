@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
@@ -172,6 +173,12 @@ def test_the_figures_of_a_regressor_are_those_of_scikit_learn(rows, weighted, n_
     ):
         expected = metric(truth, predicted, sample_weight=weights)
         assert report[name] == pytest.approx(expected, rel=1e-10), name
+        if n_targets > 1:
+            given = truth, predicted.reshape(truth.shape)
+            each = metric(*given, sample_weight=weights, multioutput="raw_values")
+            found = [one[name] for one in report["by_target"]]
+            np.testing.assert_allclose(found, each, rtol=1e-10)
+    assert ("by_target" in report) == (n_targets > 1)
     assert report["n_rows"] == N
 
 
@@ -409,15 +416,34 @@ def test_evaluations_of_parts_add_up(kind, rng):
         errors.add(y[part], predicted[part], weights[part])
         return errors
 
-    whole = errors_of(slice(None)).report()
+    def figures_of(errors):
+        figures = errors.report()
+        return figures | {"by_target": [[*one.values()] for one in figures.get("by_target", ())]}
+
+    whole = figures_of(errors_of(slice(None)))
     parts = [errors_of(part) for part in np.array_split(np.arange(100), 4)]
-    merged = (parts[3] + parts[1] + (parts[0] + parts[2])).report()
+    merged = figures_of(parts[3] + parts[1] + (parts[0] + parts[2]))
     assert merged.keys() == whole.keys()
     for name, value in whole.items():
         if value is None:
             assert merged[name] is None
         else:
             np.testing.assert_allclose(merged[name], value, rtol=1e-12)
+
+
+def test_figures_of_several_targets_have_their_names(rows):
+    X, _, values, _ = rows
+    y = pd.DataFrame(values[:, :2], columns=["wind", "rain"])
+    clf = srf.RandomFeatureRegressor(features(16), random_state=0).fit(X, y)
+    found = clf.evaluate(X, y[["rain", "wind"]])["by_target"]
+    assert [one["target"] for one in found] == ["wind", "rain"]
+    expected = metrics.root_mean_squared_error(y["rain"], clf.predict(X)[:, 1])
+    assert found[1]["rmse"] == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_label_of_another_kind_is_told(classifier, rows):
+    with pytest.raises(UnknownLabelError, match="it is a number, and those are text"):
+        classifier.evaluate(rows[0], np.zeros(N, int))
 
 
 def test_an_unknown_label_is_named_with_those_that_are_known(classifier, rows):

@@ -5,6 +5,7 @@ import pytest
 
 import streamrf as srf
 from streamrf.errors import BadRowError, CorruptFileError
+from streamrf.sources.packing import Attributes, Packing
 
 RNG = np.random.default_rng(0)
 
@@ -97,6 +98,18 @@ def test_attributes_that_change_nothing(attributes, tmp_path):
     array = zarr.create_array(tmp_path / "a.zarr", data=rows)
     array.attrs.update(attributes)
     np.testing.assert_array_equal(next(srf.open_source(tmp_path / "a.zarr").blocks()).X, rows)
+
+
+@pytest.mark.parametrize("name", ["_FillValue", "missing_value"])
+def test_great_integers_are_compared_as_such(name):
+    great = 2**62 + 1  # float64 has it not
+    stored = np.array([great, great + 1, great - 1, 5])
+    told = {name: np.int64(great), ("missing_value", "_FillValue")[name > "a"]: np.float64(np.nan)}
+    packing = Packing(Attributes(stored.dtype, told), "here", keeps_integers=True)
+    np.testing.assert_array_equal(np.isnan(packing.decoded(stored)), [True, False, False, False])
+    for fill in 1e300, 0.5, np.uint64(2**64 - 1):  # which the array cannot have
+        packing = Packing(Attributes(stored.dtype, {name: fill}), "here", keeps_integers=True)
+        np.testing.assert_array_equal(packing.decoded(stored), stored)
 
 
 def test_fills_of_others_are_numbers(tmp_path):

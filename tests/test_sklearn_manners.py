@@ -188,6 +188,8 @@ def test_scores_of_values_weights_and_other_figures():
     assert (rmse > 40).all()
     scores = srf.cross_val_score(X, classifier(alpha=0.1), Y, weights, scoring="auc")
     assert (scores > 0.9).all()
+    turned = srf.cross_val_score(classifier(alpha=0.1), X, Y, weights, scoring="auc")
+    np.testing.assert_array_equal(turned, scores)
 
 
 @pytest.mark.parametrize("scoring", ["log_loss", "brier", "reliability"])

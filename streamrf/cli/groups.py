@@ -1,5 +1,6 @@
 """Options that several commands share, and what their words stand for."""
 
+import contextlib
 import csv
 import re
 from collections.abc import Callable, Sequence
@@ -20,9 +21,11 @@ from streamrf.cli.options import (
     wrong,
 )
 from streamrf.engine import ClusterAddress, RunOptions
+from streamrf.errors import DatasetNotFoundError
 from streamrf.models import DECODINGS, ErrorCorrectingCodes, OneVsRest
+from streamrf.preprocessing import Encoder
 from streamrf.solving import check_alpha
-from streamrf.sources import Columns, SeekableSource, open_files
+from streamrf.sources import SeekableSource, open_files
 from streamrf.training import Settings
 
 CODES: dict[str, type[OneVsRest] | type[ErrorCorrectingCodes]] = {
@@ -99,11 +102,21 @@ class WeightedRowOptions(TargetRowOptions):
         Settings, "on_bad_rows", words=("raise", "skip"), show_default=True
     )
 
-    def source(self, data: list[str], columns: Columns | None = None) -> SeekableSource:
-        """Return the rows of files; `columns` are those that a model learnt."""
-        targets = "y" if columns is None else list(columns.targets)
-        y = self.y or targets or "y"
-        return open_files(data, self.x, y, self.weights, **self.trust())
+    def source(self, data: list[str], encoder: Encoder | None = None) -> SeekableSource:
+        """Return the rows of files, as those that an encoder was made of."""
+        width = None if encoder is None else encoder.n_features
+
+        def named(y: str | list[str]) -> SeekableSource:
+            return open_files(data, self.x, y, self.weights, width, **self.trust())
+
+        if self.y or encoder is None:
+            return named(self.y or "y")
+        if encoder.table is not None:
+            return named(list(encoder.table.targets) or "y")
+        if encoder.target_names:
+            with contextlib.suppress(DatasetNotFoundError):  # they may have come beside the rows
+                return named(list(encoder.target_names))
+        return named("y")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,8 @@ def predict(
         kind = output_class(output)
         trained = load_model(model)  # before standard input, which is read once
         fields = _fields(trained, model, wanted)
-        source = stack.enter_context(_rows(data, rows)).of_width(trained.n_features)
+        source = stack.enter_context(_rows(data, rows, trained.n_features))
+        source = source.of_width(trained.n_features)
         check(source)
         with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("predicting")
@@ -112,10 +113,10 @@ def predict(
 
 
 @contextlib.contextmanager
-def _rows(data: list[str], rows: RowOptions) -> Iterator[SeekableSource]:
-    """Yield the rows of files or of standard input."""
+def _rows(data: list[str], rows: RowOptions, width: int) -> Iterator[SeekableSource]:
+    """Yield the rows of files, see `open_files`, or of standard input."""
     if STANDARD not in data:
-        yield open_files(data, rows.x, **rows.trust())
+        yield open_files(data, rows.x, width=width, **rows.trust())
         return
     if len(data) > 1:
         raise wrong("DATA", "- is standard input, and is read alone")

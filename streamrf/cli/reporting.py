@@ -59,8 +59,8 @@ def report(
     with writing({"--output": output}, [*files, *(data.data or [])]) as check:
         reports.check_drawing()
         given = _load(files)
-        columns = next((item.encoder.table for item in given.values()), None)
-        source = rows.source(data.data, columns) if data.data else None
+        encoder = next((item.encoder for item in given.values()), None)
+        source = rows.source(data.data, encoder) if data.data else None
         if source is not None:
             check(source)
             check_each_once(source)

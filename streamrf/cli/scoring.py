@@ -35,7 +35,7 @@ def evaluate(
     """Report the errors of a model on files of rows with targets."""
     began = time.perf_counter()
     trained = load_model(model)
-    source = rows.source(data, trained.encoder.table)
+    source = rows.source(data, trained.encoder)
     with working(cluster, threads, source.n_rows) as (client, bar):
         bar.stage("evaluating")
         report = trained.evaluate(
@@ -76,6 +76,9 @@ def _summary(figures: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
         yield "RMSE", f"{figures['rmse']:.6g}"
         yield "MAE", f"{figures['mae']:.6g}"
         yield "R2", f"{figures['r2']:.4f}"
+        for place, one in enumerate(figures.get("by_target", ())):
+            name = one.get("target", f"target {place + 1}")
+            yield f"  {name}", f"RMSE {one['rmse']:.6g}, MAE {one['mae']:.6g}, R2 {one['r2']:.4f}"
         if "coverage" in figures:
             shares = [f"{100 * share:.1f}" for share in figures["coverage"].values()]
             levels = [f"{100 * float(level):g}" for level in figures["coverage"]]

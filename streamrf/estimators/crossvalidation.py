@@ -42,7 +42,8 @@ def cross_val_score(
 
     Parameters
     ----------
-    source : Source with targets that can be read twice; array, table, see `fit`
+    source : Source with targets that can be read twice; array, table, see `fit`. It and the
+        estimator may change places, as scikit-learn's function of this name has them
     estimator : `RandomFeatureClassifier` or `RandomFeatureRegressor`, fitted or not; not changed
     y, sample_weight : of the rows of an array or table
     cv : number of folds, 2 to 100, from 3 on with ``alpha="auto"``; each keeps sums of its own
@@ -69,6 +70,8 @@ def cross_val_score(
     >>> scores.shape, bool(scores.mean() > 0.85)
     ((5,), True)
     """
+    if isinstance(source, RandomFeatureEstimator):
+        source, estimator = estimator, source
     source = as_source(source, y, sample_weight)
     _check(source, estimator, cv)
     run = RunOptions(
@@ -98,7 +101,7 @@ def _check(source: Any, estimator: RandomFeatureEstimator, cv: int) -> None:
     if not isinstance(estimator, RandomFeatureEstimator):
         raise ParameterError(
             f"estimator must be a RandomFeatureClassifier or RandomFeatureRegressor, got "
-            f"{estimator!r}; the source comes first"
+            f"{estimator!r}"
         )
     if not source.seekable:
         raise ParameterError(

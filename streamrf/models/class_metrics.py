@@ -28,9 +28,11 @@ def class_indices(labels: Array, y: Array) -> Indices:
     index, unknown = find_labels(labels, y)
     if unknown.any():
         shown = labels.tolist() if len(labels) <= 20 else f"{len(labels)} labels"
-        raise UnknownLabelError(
-            f"label {y[unknown][0].item()!r} is none that the model knows, which are {shown}"
-        )
+        told = f"label {y[unknown][0].item()!r} is none that the model knows, which are {shown}"
+        if (y.dtype.kind == "U") != (labels.dtype.kind == "U"):
+            given, known = ("text", "numbers") if y.dtype.kind == "U" else ("a number", "text")
+            told += f": it is {given}, and those are {known}; give labels as those trained on"
+        raise UnknownLabelError(told)
     return index
 
 

@@ -168,6 +168,14 @@ class ValueErrors(ErrorSums):
         constant = (self.deviations == 0) | (self.low == self.high)  # a mean is rounded
         safe = np.where(constant, 1.0, self.deviations)
         r2 = np.where(constant, np.where(self.squares == 0, 1.0, 0.0), 1 - self.squares / safe)
+        figures = {
+            "rmse": np.sqrt(mean_square),
+            "mae": self.absolutes / self.weight,
+            "r2": r2,
+        }
+        each = [
+            {name: float(figure[k]) for name, figure in figures.items()} for k in range(len(r2))
+        ]
         shares = (self.covered / self.weight).mean(axis=1).tolist()
         intervals = {
             "coverage": dict(zip(map(str, LEVELS), shares, strict=True)),
@@ -177,8 +185,7 @@ class ValueErrors(ErrorSums):
             "n_rows": self.n_rows,
             "n_rows_trained_on": self.n_trained,
             "n_values_unseen": self.n_unseen,
-            "rmse": float(np.sqrt(mean_square).mean()),
-            "mae": float((self.absolutes / self.weight).mean()),
-            "r2": float(r2.mean()),
+            **{name: float(figure.mean()) for name, figure in figures.items()},
+            **({"by_target": each} if len(each) > 1 else {}),
             **(intervals if self.has_deviations else {}),
         }

@@ -210,8 +210,9 @@ class Predictor(Scorer):
         brier, calibration_error (15 bins of the greatest probability) and reliability, (mean
         probability, share right, weight) of each bin; else None.
 
-        For values, means over the targets: rmse, mae and r2; with `return_std` also coverage, the
-        share of targets in the central interval of each level, and mean_std.
+        For values, means over the targets: rmse, mae and r2, of several targets also by_target, a
+        dict of these for each, with its name as "target" where it has one; with `return_std` also
+        coverage, the share of targets in the central interval of each level, and mean_std.
 
         Raises
         ------
@@ -228,7 +229,12 @@ class Predictor(Scorer):
         evaluation = Evaluation(self._judge, self.no_errors(return_std))
         errors = fold(reading, evaluation, Evaluation.update, run).errors
         warn_of_unseen(errors.n_unseen)
-        return errors.report()
+        figures = errors.report()
+        names = self.encoder.target_names
+        if names and "by_target" in figures:
+            each = zip(names, figures["by_target"], strict=True)
+            figures["by_target"] = [{"target": name, **one} for name, one in each]
+        return figures
 
     def _judge(self, block: Block, errors: ErrorSums) -> None:
         errors.n_unseen += block.n_unseen

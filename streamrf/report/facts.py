@@ -257,6 +257,8 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if "alpha" in figures:
         if figures["codes"] is not None:
             shown = "{n_bits:,} bits, {minimum_distance} apart at least, {decode}"
+            if figures["codes"]["n_bits"] == 1:
+                shown = "1 bit, {decode}"
             yield "codes", shown.format(**figures["codes"])
         yield "alpha", _alphas(figures["alpha"])
         yield from loss_lines(figures)

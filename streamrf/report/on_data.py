@@ -53,6 +53,13 @@ def _of_values(found: Findings, error: dict[str, Any]) -> Parts:
     ]
     text = [*_trained_on(error)]
     tables = [Table(f"Of {found.of_rows(error['n_rows'])}", ["figure", "value"], rows)]
+    if "by_target" in error:
+        by_name = [
+            [str(one.get("target", place)), *(number(one[name]) for name in ("rmse", "mae", "r2"))]
+            for place, one in enumerate(error["by_target"], 1)
+        ]
+        heads = ["target", "root mean squared error", "mean absolute error", "R2"]
+        tables.append(Table("Of each target; the figures above are means of these", heads, by_name))
     n = f"{len(sample.truth):,} rows"
     truth, values = sample.truth[:, 0], sample.values[:, 0]
     if sample.truth.shape[1] > 1:

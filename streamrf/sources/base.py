@@ -193,6 +193,11 @@ class Source(Card, ABC):
         """The stores in the order of their rows."""
 
     @property
+    def where_targets(self) -> str:
+        """Where the targets are, for messages."""
+        return self.where
+
+    @property
     def known_targets(self) -> tuple[NDArray[Any], NDArray[np.float64] | None] | None:
         """Targets and weights of all rows, where they are in memory or read for little; or None."""
         return None

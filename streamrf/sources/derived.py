@@ -42,6 +42,10 @@ class Derived(Source):
         return self._source.stores
 
     @property
+    def where_targets(self) -> str:
+        return self._source.where_targets
+
+    @property
     def files(self) -> list[str]:
         return self._source.files
 

@@ -28,8 +28,8 @@ _TOLD = {
         "counted but not used; leave it out with x='-NAME' (--x=-NAME), or train on rows that have "
         "some",
         "have no value in the {} rows looked at, so they are constants, and later values of them "
-        "are counted but not used; leave them out with x='-NAME,...' (--x=-NAME,...), or train on "
-        "rows that have some",
+        "are counted but not used; leave them out with x='-NAME,-NAME' (--x=-NAME,-NAME), or train "
+        "on rows that have some",
     ),
     "dates": (
         "holds dates such as {}, so it is read as categories; write them as 2024-01-31 or "
@@ -65,8 +65,8 @@ _TOLD = {
         "has {} different texts in the {} rows looked at, as names and identifiers have, which are "
         "noise to a model; drop the column, or leave it out with x='-NAME' (--x=-NAME)",
         "have a different text in nearly all of the {1} rows looked at, as names and identifiers "
-        "have, which are noise to a model; drop the columns, or leave them out with x='-NAME,...' "
-        "(--x=-NAME,...)",
+        "have, which are noise to a model; drop the columns, or leave them out with "
+        "x='-NAME,-NAME' (--x=-NAME,-NAME)",
     ),
 }
 

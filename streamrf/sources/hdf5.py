@@ -51,11 +51,12 @@ class HDF5Source(SeekableSource):
         Any dtype of numbers; rank above 2 is flattened row by row. Or of a group of sparse rows, as
         AnnData keeps them.
     y : name of the dataset of labels or targets, shape (n_rows,) or (n_rows, n_targets), or None
-        Labels are integers, floats without fractions or strings of fixed or variable length. Of
-        AnnData a column of `obs` too, by its own name. Where it has an entry for each place on all
-        axes of X but the last, as a map of labels beside an image of many bands, these places are
-        the rows. Classes that are written one-hot, as far as the first 64 rows of each file tell,
-        are read as integers, unless values are wanted.
+        Several targets may be a dataset each, of shape (n_rows,), whose names have commas between
+        them. Labels are integers, floats without fractions or strings of fixed or variable length.
+        Of AnnData a column of `obs` too, by its own name. Where it has an entry for each place on
+        all axes of X but the last, as a map of labels beside an image of many bands, these places
+        are the rows. Classes that are written one-hot, as far as the first 64 rows of each file
+        tell, are read as integers, unless values are wanted.
     weights : name of the dataset of sample weights, shape (n_rows,), or None
     allow_sparse : read rows that are not stored as the fill value: those of a dataset of over 1 GiB
         of which less than a thousandth is stored, and those in files that are missing or too short
@@ -137,10 +138,13 @@ class HDF5Source(SeekableSource):
         self.names, target = files[0].columns, files[0].target
         if self.names is not None and y is not None and target is not None and not target[1]:
             self.target_names = (y,)
+        if files[0].targets:
+            self.target_names = files[0].targets
         self.has_targets = y is not None
         self.has_weights = weights is not None
         several = f"{len(files)} files, {files[0].name} to {files[-1].name}"
-        self.where = where_of(files[0].name if len(files) == 1 else several, x)
+        self._of_files = files[0].name if len(files) == 1 else several
+        self.where = where_of(self._of_files, x)
         if not n_rows:
             raise EmptySourceError(f"{self.where}: 0 rows; expected at least 1")
         warn_of_lacking(file.lacking for file in files)
@@ -162,6 +166,10 @@ class HDF5Source(SeekableSource):
         changed._look_at([file.name for file in self._files])
         changed._is_one_hot &= self._is_one_hot
         return changed
+
+    @property
+    def where_targets(self) -> str:
+        return where_of(self._of_files, self._names.y)
 
     @property
     def stores(self) -> list[Store]:

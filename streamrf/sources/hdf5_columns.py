@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import BadRowError
+from streamrf.errors import BadRowError, ShapeError
 from streamrf.jit.threads import n_granted
 from streamrf.sources.hdf5_chunks import RowReader, read_rows, read_slices
 from streamrf.sources.seekable import Ranges
@@ -171,6 +171,57 @@ class Picked(Column):
         return np.ma.getdata(found)
 
 
+class SideBySide(Column):
+    """Targets in several datasets of one axis each.
+
+    Parameters
+    ----------
+    columns : by their names
+    where : what they are called in messages
+
+    Raises
+    ------
+    ShapeError
+        For one of text, of more axes or of another length.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], where: str) -> None:
+        self.names, self._columns = tuple(columns), tuple(columns.values())
+        self.parts = tuple(part for column in self._columns for part in column.parts)
+        self.others = tuple(part for column in self._columns for part in column.others)
+        first = self._columns[0]
+        for name, column in columns.items():
+            if len(column.shape) != 1 or len(column) != len(first) or column.is_text:
+                kind = "text" if column.is_text else f"shape {column.shape}"
+                raise ShapeError(
+                    f"{where}: {name!r} is of {kind}; several targets are a dataset each of "
+                    f"numbers, here of shape ({len(first)},), or one dataset with a column for each"
+                )
+        self.shape = (len(first), len(columns))
+        self.dtype = np.result_type(*(column.dtype for column in self._columns))
+
+    @property
+    def held_bytes(self) -> int:
+        """Of all of them."""
+        return sum(column.held_bytes for column in self._columns)
+
+    def ranges_of(self, ranges: Ranges) -> list[Ranges]:
+        """Return what is read of the parts of each."""
+        return [part for column in self._columns for part in column.ranges_of(ranges)]
+
+    def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
+        """Return the rows, a column for each."""
+        found, first = [], 0
+        for column in self._columns:
+
+            def fetch_of(part: int, start: int, stop: int, first: int = first) -> NDArray[Any]:
+                return fetch(first + part, start, stop)
+
+            found.append(column.joined(low, high, fetch_of, where))
+            first += len(column.parts)
+        return np.ma.stack(found, axis=1) if any(map(np.ma.isMA, found)) else np.stack(found, 1)
+
+
 def check_labels(is_missing: NDArray[np.bool_], low: int, where: str) -> None:
     """Raise BadRowError for a label that is missing."""
     if is_missing.any():
@@ -272,7 +323,7 @@ def as_pixels(
     is_grid : whether they are taken for grids without y
     """
     grid = x.shape[:-1]
-    is_grid = is_grid or (y is not None and y.shape == grid)
+    is_grid = is_grid or (y is not None and y.shape == grid and not isinstance(y, SideBySide))
     if not is_grid or len(grid) < 2 or 0 in grid or not isinstance(x, Plain | Turned):
         return x, y, weights
 

@@ -28,8 +28,8 @@ from streamrf.sources.handles import (
     open_handle,
     path_of_group,
 )
+from streamrf.sources.hdf5_choice import open_hdf5
 from streamrf.sources.hdf5_files import has_signature
-from streamrf.sources.hdf5_tables import open_hdf5
 from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
@@ -184,9 +184,17 @@ def open_source(
 
 
 def open_files(
-    data: Any, x: Any = None, y: Any = None, weights: Any = None, **trust: bool
+    data: Any,
+    x: Any = None,
+    y: Any = None,
+    weights: Any = None,
+    width: int | None = None,
+    **trust: bool,
 ) -> SeekableSource:
-    """Return the rows of files; see `open_source`."""
+    """Return the rows of files; see `open_source`.
+
+    Where x is None and several datasets may be X, it is the only one of `width` columns.
+    """
     entries = [data] if isinstance(data, str | os.PathLike) else list(data)
     files = {entry: list(_files(entry)) for entry in map(os.fsdecode, entries)}
     names = [name for entry in map(os.fsdecode, entries) for name in files[entry]]
@@ -204,6 +212,8 @@ def open_files(
         more["pattern"] = os.fsdecode(entries[0])
     if opener not in (*_LOCAL, open_libsvm):
         more["folders"] = _folders(files)
+    if opener is open_hdf5:
+        more["width"] = width
     return _opened(opener, names, x, y, weights, trust, **more)
 
 
@@ -255,8 +265,8 @@ def _check_format(name: str) -> None:
     found = f"its ending {ending!r} is none of" if ending else "its name has no ending, such as"
     raise DataError(
         f"{name} is of no known format: {found} {known}, and it is not HDF5, which is read under"
-        " any name; no option names a format, so rename the file, or link to it by a name that ends"
-        " as its format does"
+        " any name; no option names a format: if it is one of these, rename it or link to it by a "
+        "name that ends so; if it is another, write its rows as one of these, as numpy.save does"
     )
 
 

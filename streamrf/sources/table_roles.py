@@ -53,8 +53,8 @@ def chosen(table: Any, wanted: Wanted, argument: str, default: Sequence[str] = (
     if wanted is None:
         return list(default)
     if isinstance(wanted, str):
-        wanted = [wanted] if wanted in table.types else wanted.split(",")
-    entries = [str(entry).strip() for entry in wanted]
+        wanted = [wanted] if wanted in table.types else map(str.strip, wanted.split(","))
+    entries = [str(entry) for entry in wanted]
     dropped = [entry[1:] for entry in entries if entry[:1] == "-" and entry not in table.types]
     entries = [entry for entry in entries if entry[:1] != "-" or entry in table.types]
     if dropped:
@@ -63,7 +63,7 @@ def chosen(table: Any, wanted: Wanted, argument: str, default: Sequence[str] = (
         return [name for name in kept if name not in left_out]
     found: dict[str, None] = {}
     for entry in entries:
-        names = [entry] if entry in table.types else fnmatch.filter(table.types, entry)
+        names = _meant(entry, table.types)
         if not names:
             near = difflib.get_close_matches(entry, table.types, n=5)
             have = [*table.types][:_SHOWN]
@@ -74,6 +74,21 @@ def chosen(table: Any, wanted: Wanted, argument: str, default: Sequence[str] = (
             )
         found |= dict.fromkeys(names)
     return list(found)
+
+
+def _meant(entry: str, types: Iterable[str]) -> list[str]:
+    """Return the columns of a name or pattern; spaces around one count where names differ by them.
+
+    Examples
+    --------
+    >>> _meant("age", [" age", "buys"]), _meant("b*", ["b", "bb"]), _meant("b", ["b", " b"])
+    ([' age'], ['b', 'bb'], ['b'])
+    """
+    if entry in types:
+        return [entry]
+    plain = entry.strip()
+    found = [plain] if plain in types else fnmatch.filter(types, plain)
+    return found or [name for name in types if name.strip() == plain]
 
 
 def _cure(table: Any, argument: str) -> str:

@@ -73,7 +73,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     sample = check_rows(rows, settings.on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
-    _check_task(sample, settings.regression)
+    _check_task(sample, settings.regression, source.where_targets)
     if settings.regression:
         warn_of_long(sample.y)
     if job.like is not None:
@@ -251,7 +251,7 @@ def _warp(job: Job, sample: Block) -> Warp | None:
     )
 
 
-def _check_task(sample: Block, regression: bool) -> None:
+def _check_task(sample: Block, regression: bool, where: str) -> None:
     """Raise DataError for strings as values and fractions as labels: signs of the other task."""
     y = np.asarray(sample.y)
     if regression and y.dtype.kind == "U":
@@ -266,7 +266,7 @@ def _check_task(sample: Block, regression: bool) -> None:
     if not regression and y.dtype.kind == "f" and (y != np.floor(y)).any():
         odd = y[y != np.floor(y)][0].item()
         raise DataError(
-            f"{sample.where}: targets such as {odd!r} are not class labels; for values use "
+            f"{where}: targets such as {odd!r} are not class labels; for values use "
             "RandomFeatureRegressor or regression=True (--regression, or without --task)"
         )
 

@@ -129,19 +129,19 @@ def task_of(source: Source) -> str:
     every row has a class of its own, or if over 100 classes are whole floats or integers of which
     at most half occur, as prices are.
     """
-    sample = source.sample(CALIBRATION_ROWS)
+    sample, where = source.sample(CALIBRATION_ROWS), source.where_targets
     y = np.asarray(sample.y)
     if source.is_one_hot:
         logger.info(
             "%s: the targets of each row have a single 1 and else zeros, so they are taken for "
             "classes, numbered from 0 on; values: task='regression' (--task regression)",
-            source.where,
+            where,
         )
         return "classification"
     if y.ndim > 1:
         if is_one_hot(y):
             warn(
-                f"{source.where}: every row of the {y.shape[1]:,} targets has a single 1 and else "
+                f"{where}: every row of the {y.shape[1]:,} targets has a single 1 and else "
                 "zeros, as classes written one-hot have, and they are taken for values; if they "
                 "are classes, give the number of the column with the 1 (y.argmax(axis=1)); if they "
                 "are values, say so by task='regression' (--task regression)"
@@ -158,13 +158,13 @@ def task_of(source: Source) -> str:
         what = "labels" if y.dtype.kind == "U" else "targets"
         between = "" if y.dtype.kind == "U" else f", from {labels.min():,} to {labels.max():,},"
         raise DataError(
-            f"{source.where}: {n_classes:,} different {what}{between} in {n:,} rows are more like "
+            f"{where}: {n_classes:,} different {what}{between} in {n:,} rows are more like "
             "values than classes; say which they are by task='regression' or "
             "task='classification' (--task regression, --task classification)"
         )
     if y.dtype.kind in "iuf" and (n_classes > MANY or (n_classes > SOME and n < ROWS * n_classes)):
         warn(
-            f"{source.where}: the {n_classes:,} different whole numbers of the targets are taken "
+            f"{where}: the {n_classes:,} different whole numbers of the targets are taken "
             "for classes; if they are values, say so by task='regression' (--task regression)"
         )
     return "classification"
@@ -232,8 +232,8 @@ def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
     rows = peek(source) if isinstance(class_weight, str) else source.sample(CALIBRATION_ROWS)
     if np.ndim(rows.y) != 1:
         raise DataError(
-            f"{source.where}: class_weight (--class-weight) is for labels, one a row; y has shape "
-            f"{np.shape(rows.y)}"
+            f"{source.where_targets}: class_weight (--class-weight) is for labels, one a row; y has"
+            f" shape {np.shape(rows.y)}"
         )
     if isinstance(class_weight, str):
         labels, weights = _class_sums(of_targets(rows, as_labels), rows.weights)

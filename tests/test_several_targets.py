@@ -1,0 +1,129 @@
+"""Targets of HDF5 files that are a dataset each, and datasets that a model knows by their width."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import streamrf as srf
+from integers import assert_same_bytes
+from streamrf.cli import app
+from streamrf.errors import DataError, DatasetNotFoundError, ParameterError, ShapeError
+from streamrf.sources import open_files
+
+N = 5000
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 4)).astype(np.float32)
+WIND, RAIN = X[:, 0] * 3, (X[:, 1] ** 2 * 1000).astype(np.float64)
+MAP = srf.RandomFourier(srf.Gaussian(0.3), 16, random_state=0)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["spectra"], file["both"] = X, np.stack([WIND, RAIN], axis=1)
+        file["wind"] = WIND
+        file.create_dataset("rain", data=RAIN, chunks=(700,), compression="gzip")
+        file["group/small"], file["short"] = (X[:, 2] > 0).astype(np.int8), WIND[:-1]
+        file["name"], file["wind,"] = np.array([b"a"] * N), -WIND
+        file["kind"] = (X[:, 3] > 0).astype(int)
+    return path
+
+
+@pytest.mark.parametrize("y", ["wind,rain", "wind, rain", ["wind", "rain"]])
+def test_several_datasets_are_the_columns_of_one(path, y):
+    several, whole = (srf.open_source(path, "spectra", names) for names in (y, "both"))
+    assert several.target_names == ("wind", "rain")
+    for some, all_ in zip(
+        several.blocks(block_rows=900), whole.blocks(block_rows=900), strict=True
+    ):
+        np.testing.assert_array_equal(some.y, all_.y)
+    ours, theirs = (srf.accumulate(s, MAP, regression=True) for s in (several, whole))
+    assert_same_bytes(ours.sums.to_tree(), theirs.sums.to_tree())
+    np.testing.assert_array_equal(several.known_targets[0], np.stack([WIND, RAIN], axis=1))
+
+
+def test_they_are_read_from_any_row_on_and_by_several_files(path):
+    source = srf.HDF5Source([path, path], "spectra", "rain,group/small")
+    (block,) = source.blocks(N + 10, N + 20)
+    np.testing.assert_array_equal(block.y, np.stack([RAIN, X[:, 2] > 0], axis=1)[10:20])
+    assert source.target_names == ("rain", "group/small")
+
+
+def test_zeros_and_ones_that_have_names_are_no_classes_written_one_hot(tmp_path):
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["X"], file["a"], file["b"] = X, (X[:, 0] > 0) * 1.0, (X[:, 0] <= 0) * 1.0
+        file["ab"] = np.stack([file["a"][:], file["b"][:]], axis=1)
+    assert srf.HDF5Source(tmp_path / "b.h5", y="ab").is_one_hot
+    assert not srf.HDF5Source(tmp_path / "b.h5", y="a,b").is_one_hot
+
+
+def test_a_name_with_a_comma_is_one_dataset(path):
+    source = srf.HDF5Source(path, "spectra", "wind,")
+    np.testing.assert_array_equal(source.known_targets[0], -WIND)
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        ("wind,storm", DatasetNotFoundError, "no dataset 'storm'"),
+        ("wind,short", ShapeError, r"'short' is of shape \(4999,\)"),
+        ("wind,both", ShapeError, r"'both' is of shape \(5000, 2\)"),
+        ("wind,name", ShapeError, "'name' is of text"),
+        (["wind", 3], ParameterError, "y of files is the name"),
+    ],
+)
+def test_targets_that_are_none_are_told(path, y, error, message):
+    with pytest.raises(error, match=message):
+        srf.open_source(path, "spectra", y)
+
+
+@pytest.mark.parametrize("names", [{"x": ["X"]}, {"y": ["y"]}, {"weights": 3}])
+def test_a_dataset_is_named_by_text(path, names):
+    (role,) = names
+    with pytest.raises(ParameterError, match=f"{role} is the name of one dataset, as text"):
+        srf.HDF5Source(path, **{"x": "spectra", "y": None} | names)
+
+
+def test_of_targets_that_are_none_their_own_dataset_is_named(path):
+    with pytest.raises(DataError, match=r"a\.h5, dataset 'wind': targets such as"):
+        srf.RandomFeatureClassifier(MAP).fit(srf.HDF5Source(path, "spectra", "wind"))
+
+
+def test_rows_of_a_model_are_those_of_its_width(path):
+    with pytest.raises(DatasetNotFoundError, match="no dataset 'X'"):
+        open_files(path)
+    assert open_files(path, width=4).where.endswith("dataset 'spectra'")
+    assert open_files(path, y="wind", width=2).where.endswith("dataset 'both'")
+    with pytest.raises(DatasetNotFoundError, match="no dataset 'X'"):
+        open_files(path, width=3)
+
+
+def run(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output + result.stderr
+    return result
+
+
+def test_a_model_finds_rows_and_targets_by_what_it_learnt(path, tmp_path):
+    model, words = tmp_path / "m.h5", ("--map", "fourier", "--components", 64, "--regression")
+    run("fit", path, "--x", "spectra", "--y", "wind,rain", *words, "--model", model)
+    told = run("evaluate", model, path, "--json")
+    assert "left out" not in told.stderr
+    found = json.loads(told.stdout)["by_target"]
+    assert [one["target"] for one in found] == ["wind", "rain"]
+    shown = run("evaluate", model, path).stdout
+    assert f"rain   RMSE {found[1]['rmse']:.6g}" in shown
+    with h5py.File(tmp_path / "b.h5", "w") as file:  # whose targets have no names
+        file["spectra"], file["y"], file["more"] = X, np.stack([WIND, RAIN], axis=1), X[:, :3]
+    assert (
+        json.loads(run("evaluate", model, tmp_path / "b.h5", "--json").stdout)["by_target"] == found
+    )
+    run("predict", model, path, "-o", tmp_path / "out.csv")
+    with open(tmp_path / "out.csv") as file:
+        assert file.readline() == "wind,rain\n"
+    run("report", model, "--data", path, "-o", tmp_path / "page.html")
+    assert "Of each target" in (tmp_path / "page.html").read_text()
