@@ -188,9 +188,9 @@ def test_several_gammas_are_blocks_that_can_be_weighed():
     for given in ("1,2", "auto"):
         weights = ("--block-weights", given)
         said = misused("fit", "data.h5", *words, *weights, "--statistics", "new.h5")
-        assert "--block-weights: is for a model; give --model, or give it to solve" in said
+        assert "--block-weights is for a model; give --model, or give it to solve" in said
         said = misused("fit", "data.h5", *words, *weights, "--prune", "9", "--model", "new.h5")
-        assert "--block-weights: is for a model that is not pruned; leave it or --prune out" in said
+        assert "--block-weights is for a model that is not pruned; leave it or --prune out" in said
     said = misused("fit", "data.h5", *words, "--components", "1", "--model", "new.h5")
     assert "--components: 1 do not part among the 2 of --gamma; give 2" in said
 

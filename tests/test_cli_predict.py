@@ -188,7 +188,7 @@ def test_closed_standard_input_is_told(monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     with (
         pytest.raises(BadParameter, match="- is standard input, which is closed"),
-        _rows(["-"], None),
+        _rows(["-"], None, 3),
     ):
         pass
 

@@ -238,10 +238,11 @@ def test_in_words():
     ],
 )
 def test_what_cannot_be_is_refused(arguments, message):
-    Path("m.h5").write_text("earlier")
+    srf.load_statistics("classes.h5").solve(1.0).save("m.h5")
+    before = Path("m.h5").read_bytes()
     line = refused("solve", "--model", "m.h5", *arguments)
     assert message in line, line
-    assert Path("m.h5").read_text() == "earlier"
+    assert Path("m.h5").read_bytes() == before
 
 
 @pytest.mark.parametrize("option", [(), ("--alpha", "1"), ("--path",)])

@@ -182,7 +182,7 @@ def test_uncertainty_that_cannot_be_is_refused():
     X, y = DIGITS
     classes = srf.accumulate(srf.ArraySource(X, y), features(), normalize="l2")
     for uncertainty in (False, True):
-        with pytest.raises(ParameterError, match="for regressors; use predict_proba"):
+        with pytest.raises(ParameterError, match="is for values, and this model predicts classes"):
             classes.solve(1.0, uncertainty=uncertainty).predict(X, return_std=True)
     with pytest.raises(ParameterError, match="needs one alpha"):
         diabetes()[0].solve([1.0, 2.0], uncertainty=True)

@@ -60,7 +60,7 @@ def subtract(
 
 def _combined(paths: list[str], sign: int, output: str, memory_limit: str | None) -> Answer:
     began = time.perf_counter()
-    with writing({"--output": output}, paths):
+    with writing({"--output": output}, paths, "statistics"):
         sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
         largest = max(sizes, default=0)
         check_memory(

@@ -12,7 +12,7 @@ import typer
 
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import TargetRowOptions, Threads
-from streamrf.cli.options import option, wrong
+from streamrf.cli.options import misused, option, wrong
 from streamrf.display import format_bytes, format_time
 from streamrf.sources import HDF5Source, SeekableSource, open_files
 from streamrf.training import benchmark, warm_up
@@ -62,7 +62,7 @@ def bench(
 ) -> Answer:
     """Time passes over rows next to the bare product, the floor of what they cost."""
     if (options.test_x is None) != (options.test_y is None):
-        raise wrong("--test-x", "goes with --test-y; give both or none")
+        raise misused("--test-x", "goes with --test-y; give both or none")
     with _sources(data, names, options) as (source, test):
         if options.rows is not None and options.rows > source.n_rows:
             raise wrong("--rows", f"{source.where} has {source.n_rows:,}")

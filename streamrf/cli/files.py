@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+import h5py
+
 from streamrf.display import format_bytes
 from streamrf.errors import (
     CheckpointError,
@@ -16,14 +18,17 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.sources import Source, is_file_of, is_url, path_of
-from streamrf.storage import identity
+from streamrf.sources import Source, has_signature, is_file_of, is_url, path_of
+from streamrf.storage import identity, is_saved
 from streamrf.training import parse_bytes
+
+PREDICTED = {"y", "scores", "probabilities", "deviations", "labels"}  # datasets of predictions
+_KINDS = {"--model": "model", "--statistics": "statistics"}
 
 
 @contextlib.contextmanager
 def writing(
-    outputs: Mapping[str, str | None], inputs: Iterable[str]
+    outputs: Mapping[str, str | None], inputs: Iterable[str], kind: str = ""
 ) -> Iterator[Callable[[Source], None]]:
     """Check outputs before the work; if it ends early, add to its error what was written.
 
@@ -33,6 +38,7 @@ def writing(
     ----------
     outputs : paths by their options
     inputs : paths and patterns of files that must not be overwritten, and folders of such
+    kind : of the saved file that --output is; "" of predictions and reports
     """
     named = {option: path for option, path in outputs.items() if path is not None}
     inputs = [path_of(name) for name in inputs]
@@ -55,6 +61,8 @@ def writing(
                 f"{option} {path} would be one of the files read from {around} the next time; "
                 "choose another folder"
             )
+        if option != "--checkpoint":  # which is looked at when it is opened
+            _check_replaced(f"{option} {path}", target, _KINDS.get(option, kind))
     before = {path: identity(path) for path in named.values()}
 
     def check(source: Source) -> None:
@@ -102,6 +110,31 @@ def _check_output(what: str, target: str) -> None:
         raise ParameterError(f"{what} exists and is no regular file; choose another name")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StorageError(f"{what}: no right to write in the folder {folder}; choose another")
+
+
+def _check_replaced(what: str, target: str, kind: str) -> None:
+    """Raise ParameterError where an output would replace what is not of its kind, as data are."""
+    if not os.path.isfile(target) or not os.path.getsize(target):
+        return
+    if kind:
+        is_alike = is_saved(target, kind)
+    else:
+        is_alike = not is_saved(target) and not (has_signature(target) and _is_other(target))
+    if not is_alike:
+        like = f"a {kind} file of streamrf" if kind else "a file of predictions or a report"
+        raise ParameterError(
+            f"{what} exists and is not {like}, so it is not replaced: choose another name, or "
+            "delete it first"
+        )
+
+
+def _is_other(path: str) -> bool:
+    """Return whether an HDF5 file has datasets that predictions have not, or is damaged."""
+    try:
+        with h5py.File(path, "r") as file:
+            return not {*file} <= PREDICTED
+    except OSError:
+        return True
 
 
 def check_room(

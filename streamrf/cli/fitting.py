@@ -18,15 +18,14 @@ from streamrf.cli.groups import (
     Data,
     MemoryLimit,
     ModelOutput,
+    PassRows,
     Seed,
     Threads,
-    WeightedRowOptions,
     read_penalty,
-    read_rows,
     read_seconds,
 )
 from streamrf.cli.maps import FeatureOptions
-from streamrf.cli.options import option, option_from, option_of, wrong
+from streamrf.cli.options import misused, option, option_from, option_of, wrong
 from streamrf.cli.progress import working
 from streamrf.display import format_time, peak_bytes
 from streamrf.engine import Outlook, RunOptions
@@ -34,7 +33,6 @@ from streamrf.errors import ClusterError, warn
 from streamrf.models import Model
 from streamrf.report import facts
 from streamrf.solving import LOSSES, SQUARED
-from streamrf.sources import SeekableSource
 from streamrf.statistics import TOTALS, Statistics, packed_size, rounding_note
 from streamrf.storage import tree_bytes
 from streamrf.training import (
@@ -58,21 +56,6 @@ MAX_PASSES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassRows(WeightedRowOptions):
-    """The rows of a pass."""
-
-    rows: tuple[int, int | None] | None = option_from(
-        Settings, "rows", metavar="START:STOP", read=read_rows
-    )
-
-    def n_rows(self, source: SeekableSource) -> int:
-        """Return the number of rows to read."""
-        start, stop = self.rows or (0, None)
-        stop = source.n_rows if stop is None else min(stop, source.n_rows)
-        return max(0, stop - start)
-
-
-@dataclass(frozen=True, kw_only=True)
 class RegressionOption:
     """Values or classes."""
 
@@ -90,20 +73,20 @@ class TargetOptions(CodeOptions, BlockOptions, RegressionOption):
     """What is learnt, and how sums are kept and solved."""
 
     prune: int | None = option(
-        "Features that the model keeps, the most useful after the pass; all.", metavar="N"
+        "Features that the model keeps, the most useful after the pass (default: all).", metavar="N"
     )
     alpha: float | str | None = option(
-        "Ridge penalty; auto: best on rows held out of the pass.",
+        "Ridge penalty; auto (default): the best on rows held out of the pass.",
         metavar="auto|NUMBER",
         read=read_penalty,
     )
     loss: str = option(
-        "Loss to minimise; squared, which one pass solves. The others take a pass more for each "
-        "Newton step.",
+        "Loss to minimise (default: squared, which one pass solves); the others take a pass more "
+        "for each Newton step.",
         default=SQUARED,
         words=(SQUARED, *LOSSES),
     )
-    max_passes: int | None = option("Passes at most, the first included; 5.", min=1)
+    max_passes: int | None = option("Passes at most, the first included (default: 5).", min=1)
     folds: int | None = option_from(Settings, "folds", metavar="K")
     totals: str | None = option_from(Settings, "totals", words=TOTALS)
 
@@ -237,24 +220,26 @@ def _check(
         raise wrong("--model", f"give {what}, or the pass is for nothing")
     for name in of_model:
         if output.model is None and getattr(targets, name) is not None:
-            raise wrong(option_of(name), "is for a model; give --model, or give it to solve")
+            raise misused(option_of(name), "is for a model; give --model, or give it to solve")
     if targets.folds is not None and output.statistics is None and targets.block_weights != "auto":
-        raise wrong("--folds", "are kept in statistics; give --statistics, or leave it out")
+        raise misused("--folds", "are kept in statistics; give --statistics, or leave it out")
     if output.model is None and targets.loss != SQUARED:
-        raise wrong("--loss", "is for a model; give --model, or leave it out")
+        raise misused("--loss", "is for a model; give --model, or leave it out")
     if output.model is None and targets.prune is not None:
-        raise wrong("--prune", "is for a model; give --model, or --components to solve")
+        raise misused("--prune", "is for a model; give --model, or --components to solve")
     if targets.block_weights is not None and targets.prune is not None:
-        raise wrong("--block-weights", "is for a model that is not pruned; leave it or --prune out")
+        raise misused(
+            "--block-weights", "is for a model that is not pruned; leave it or --prune out"
+        )
     if targets.max_passes is not None and targets.loss == SQUARED:
-        raise wrong("--max-passes", f"is for --loss {' or '.join(LOSSES)}; leave it out")
+        raise misused("--max-passes", f"is for --loss {' or '.join(LOSSES)}; leave it out")
     if targets.max_passes == 1:
         raise wrong("--max-passes", f"--loss {targets.loss} takes 2 passes or more, got 1")
     if options.checkpoint_every is not None and options.checkpoint is None:
-        raise wrong("--checkpoint-every", "is for --checkpoint; give it, or leave both out")
+        raise misused("--checkpoint-every", "is for --checkpoint; give it, or leave both out")
     for name, value in (("--parts", cluster.parts), ("--spill", cluster.spill)):
         if value is not None and cluster.address().is_here:
-            raise wrong(name, "is for a cluster; give --scheduler or --workers, or leave it out")
+            raise misused(name, "is for a cluster; give --scheduler or --workers, or leave it out")
 
 
 def _train(job: Job, targets: TargetOptions, output: FitOutput) -> tuple[Pass, dict[str, Any]]:

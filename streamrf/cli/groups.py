@@ -13,6 +13,7 @@ from streamrf.cli.options import (
     check_word,
     construct,
     help_of,
+    misused,
     option,
     option_from,
     option_name,
@@ -60,8 +61,8 @@ class RowOptions:
 
     panel: ClassVar = "Data"
     x: str | None = option(
-        "Dataset of rows, X; of tables columns or patterns, with commas, all that are left; those "
-        "after - are left out.",
+        "Dataset of rows (default: X), or columns and patterns of a table, with commas; -NAME "
+        "leaves one out.",
         "--x",
     )
     allow_sparse: bool = option(
@@ -74,7 +75,7 @@ class RowOptions:
     def __post_init__(self) -> None:
         for item in fields(self):
             if getattr(self, item.name) == "":
-                raise wrong(option_name(item), "is empty; give a name, or leave it out")
+                raise misused(option_name(item), "is empty; give a name, or leave it out")
 
     @property
     def given(self) -> list[str]:
@@ -90,7 +91,7 @@ class RowOptions:
 class TargetRowOptions(RowOptions):
     """Rows with targets."""
 
-    y: str | None = option("Dataset or column of targets; y, or what a model learnt.", "--y")
+    y: str | None = option("Dataset or column of targets (default: y, or the model's).", "--y")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +118,35 @@ class WeightedRowOptions(TargetRowOptions):
             with contextlib.suppress(DatasetNotFoundError):  # they may have come beside the rows
                 return named(list(encoder.target_names))
         return named("y")
+
+
+def read_rows(text: str) -> tuple[int, int | None]:
+    """Return a range of rows.
+
+    Examples
+    --------
+    >>> read_rows("100:200"), read_rows("5000:")
+    ((100, 200), (5000, None))
+    """
+    match = re.fullmatch(r"(\d*):(\d*)", text.strip())
+    if not match:
+        raise typer.BadParameter(f"{text!r} is no range of rows such as 0:15000 or 15000:")
+    return int(match[1] or 0), int(match[2]) if match[2] else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassRows(WeightedRowOptions):
+    """The rows of a pass."""
+
+    rows: tuple[int, int | None] | None = option_from(
+        Settings, "rows", metavar="START:STOP", read=read_rows
+    )
+
+    def n_rows(self, source: SeekableSource) -> int:
+        """Return the number of rows to read."""
+        start, stop = self.rows or (0, None)
+        stop = source.n_rows if stop is None else min(stop, source.n_rows)
+        return max(0, stop - start)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +205,8 @@ class BlockOptions:
 
     panel: ClassVar = "Targets"
     block_weights: list[float] | str | None = option(
-        "What the kernels of the map's blocks (a block for each --gamma; the degrees of maclaurin) "
-        "are multiplied by; 1. auto: the best on rows left out.",
+        "Factors of the kernels of the map's blocks, one for each --gamma or degree of maclaurin "
+        "(default: 1); auto: the best on rows left out.",
         metavar="auto|NUMBER,...",
         read=read_weights,
     )
@@ -222,8 +252,8 @@ class CodeOptions:
     codes: str | None = option_from(Settings, "codes", words=CODES)
     bits: int | None = option("Bits of error-correcting codes.", min=1)
     decode: str | None = option(
-        "How outputs name a class; euclidean. auto (of a pass): another where rows held out "
-        "clearly err less by it, as of fit without codes.",
+        "How outputs name a class (default: euclidean); auto, of a pass: another where rows held "
+        "out clearly err less by it.",
         words=DECODINGS,
     )
     class_weight: str | dict[str, float] | None = option_from(
@@ -269,20 +299,6 @@ def read_seconds(text: str) -> float:
     if seconds < 0:
         raise typer.BadParameter(f"{text!r} is no time such as 300s, 5m or 1h")
     return seconds
-
-
-def read_rows(text: str) -> tuple[int, int | None]:
-    """Return a range of rows.
-
-    Examples
-    --------
-    >>> read_rows("100:200"), read_rows("5000:")
-    ((100, 200), (5000, None))
-    """
-    match = re.fullmatch(r"(\d*):(\d*)", text.strip())
-    if not match:
-        raise typer.BadParameter(f"{text!r} is no range of rows such as 0:15000 or 15000:")
-    return int(match[1] or 0), int(match[2]) if match[2] else None
 
 
 def read_penalty(text: str) -> float | str:

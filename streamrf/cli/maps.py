@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamrf.cli.groups import number_or, several
-from streamrf.cli.options import construct, option, option_from, option_name, wrong
+from streamrf.cli.options import construct, misused, option, option_from, option_name, wrong
 from streamrf.errors import ParameterError
 from streamrf.features import (
     LANDMARKS,
@@ -80,31 +80,31 @@ class FeatureOptions:
 
     panel: ClassVar = "Features"
     map_: str | None = option(
-        "Random feature map; without one, and without a kernel, chosen from a peek at the rows. "
+        "Random feature map (default: chosen from a peek at the rows, unless a kernel is named). "
         f"Of a kernel its fast one: {FOURIER_MAP} of a gaussian, {MAP} of a polynomial.",
         "--map",
         words=MAP_WORDS,
     )
     kernel: str | None = option(
-        "Kernel it approximates, such as gaussian or chi2 (a wrong one lists all); polynomial, "
-        "or what the map is made for.",
+        "Kernel to approximate, such as gaussian or chi2; a wrong name lists all (default: "
+        "polynomial, or the map's own).",
         words=KERNELS,
         metavar="KERNEL",
     )
-    degree: int | None = option("Degree of the kernel; 3.")
+    degree: int | None = option("Degree of the kernel (default: 3).")
     gamma: Any = option(
-        "Scale of the kernel; median of a gaussian, laplacian or cauchy one, else 1. Of several, "
-        "with commas, each has a block of the features.",
+        "Scale of the kernel (default: median for gaussian, laplacian and cauchy, else 1); of "
+        "several, with commas, each has a block of the features.",
         metavar="|".join(("NUMBER", *LEARNT_GAMMA)),
         read=several(number_or(LEARNT_GAMMA)),
     )
     sigma: float | str | None = option(
-        "Width of the kernel; 1.",
+        "Width of the kernel (default: 1).",
         metavar="|".join(("NUMBER", *LEARNT_SIGMA)),
         read=number_or(LEARNT_SIGMA),
     )
-    coef0: float | None = option("Constant of the kernel; 1.")
-    order: int | None = option("Order of the arc-cosine kernel, 0 or 1; 1.")
+    coef0: float | None = option("Constant of the kernel (default: 1).")
+    order: int | None = option("Order of the arc-cosine kernel, 0 or 1 (default: 1).")
     components: int | None = option(
         f"Width of the features; chosen with the map, {COMPONENTS} where a map is named."
     )
@@ -113,15 +113,23 @@ class FeatureOptions:
     up_components: int | None = option(
         f"Width before a {CRAFT} map compacts; {UP_FACTOR} times as wide."
     )
-    projection: str | None = option("How its random vectors are made; hadamard.", words=PROJECTIONS)
-    h01: bool | None = option("Constant and linear terms exactly; --h01.", "--h01/--no-h01")
-    p: float | None = option("Degree n is drawn with probability ~ p^-n; 2.")
-    measure: str | None = option("How degrees are chosen; geometric.", words=MEASURES)
-    tolerance: float | None = option(
-        "Share of the kernel that an infinite series may lose; 0.0001."
+    projection: str | None = option(
+        "How its random vectors are made (default: hadamard).", words=PROJECTIONS
     )
-    sample_steps: int | None = option("Samples of the spectrum of an additive kernel; 2.", min=1)
-    landmarks: str | None = option("How Nystroem chooses landmarks; kmeans.", words=LANDMARKS)
+    h01: bool | None = option(
+        "Constant and linear terms exactly (default: --h01).", "--h01/--no-h01"
+    )
+    p: float | None = option("Degree n is drawn with probability ~ p^-n (default: 2).")
+    measure: str | None = option("How degrees are chosen (default: geometric).", words=MEASURES)
+    tolerance: float | None = option(
+        "Share of the kernel that an infinite series may lose (default: 0.0001)."
+    )
+    sample_steps: int | None = option(
+        "Samples of the spectrum of an additive kernel (default: 2).", min=1
+    )
+    landmarks: str | None = option(
+        "How Nystroem chooses landmarks (default: kmeans).", words=LANDMARKS
+    )
     normalize: str | None = option_from(Settings, "normalize", default=None, words=NORMALIZE)
     warp: str | None = option_from(Settings, "warp", default=None, words=WARP_WORDS)
     warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)
@@ -146,7 +154,7 @@ class FeatureOptions:
             }
             is_auto = all(getattr(self, name) is None for name in MAP_OPTIONS)
             if not is_auto and self.warp is None and self.warp_rounds is not None:
-                raise wrong("--warp-rounds", "is for a warp, which a map named needs --warp for")
+                raise misused("--warp-rounds", "is for a warp, which a map named needs --warp for")
             found |= warp_settings(self.warp, self.warp_rounds)
             if is_auto:
                 chosen = {name: getattr(self, name) for name in OF_CHOICE}
@@ -154,13 +162,13 @@ class FeatureOptions:
             for name in OF_CHOICE:
                 if getattr(self, name) is not None:
                     problem = "is for features that are chosen, and a map or a kernel is named"
-                    raise wrong(f"--{name}", problem)
+                    raise misused(f"--{name}", problem)
             return found | {"features": self._features()}
         given = [option_name(item) for item in fields(self) if getattr(self, item.name) is not None]
         given.remove("--like")
         if given:
             left_out = ", ".join(given)
-            raise wrong("--like", f"takes map and scales from {self.like}; leave out {left_out}")
+            raise misused("--like", f"takes map and scales from {self.like}; leave out {left_out}")
         return {"features": None}
 
     def earlier(self, regression: bool) -> Statistics | None:
@@ -206,7 +214,7 @@ class FeatureOptions:
         if not word.startswith(CRAFT):
             if self.up_components is not None:
                 known = CRAFT + (word if CRAFT + word in MAP_WORDS else "maclaurin")
-                raise wrong("--up-components", f"is for --map {known}; leave it out")
+                raise misused("--up-components", f"is for --map {known}; leave it out")
             settings["n_components"] = self.components if word in UNSIZED else width
             return construct(make, f"--map {word}", settings)
         wide = UP_FACTOR * width if self.up_components is None else self.up_components
@@ -217,7 +225,7 @@ class FeatureOptions:
 def warp_settings(word: str | None, n_rounds: int | None) -> dict[str, Any]:
     """Return the settings of a warp, by its word and rounds as given."""
     if word == "none" and n_rounds is not None:
-        raise wrong("--warp-rounds", "is for a warp, and --warp none is none; leave it out")
+        raise misused("--warp-rounds", "is for a warp, and --warp none is none; leave it out")
     found: dict[str, Any] = {} if word is None else {"warp": None if word == "none" else word}
     return found if n_rounds is None else found | {"warp_rounds": n_rounds}
 

@@ -27,7 +27,7 @@ def measure(
 
     Columns of tables named by --y and --weights are none of them.
     """
-    with writing({"--output": out}, data) as check:
+    with writing({"--output": out}, data, "moments") as check:
         source = open_files(data, rows.x, rows.y, rows.weights, **rows.trust())
         check(source)
         check_each_once(source)

@@ -148,6 +148,16 @@ def wrong(option: str, message: str) -> typer.BadParameter:
     return typer.BadParameter(message, param_hint=option)
 
 
+class _Misuse(typer.BadParameter):
+    def format_message(self) -> str:
+        return self.message
+
+
+def misused(option: str, message: str) -> typer.BadParameter:
+    """Return the error (exit status 2) of an option that is none here; it begins the sentence."""
+    return _Misuse(f"{option} {message}")
+
+
 def check_word(words: Iterable[str], word: str, option: str) -> None:
     """Raise the error of wrong usage if a word is none of an option's choices."""
     if word not in words:
@@ -162,7 +172,7 @@ def construct(make: Callable[..., T], words: str, settings: Mapping[str, Any]) -
     takes = inspect.signature(make).parameters
     for name in given:
         if name not in takes:
-            raise wrong(option_of(name), f"is no setting of {words}; leave it out")
+            raise misused(option_of(name), f"is no setting of {words}; leave it out")
     for name, parameter in takes.items():
         if parameter.default is parameter.empty and name not in given:
             raise wrong(option_of(name), f"{words} needs {option_of(name)}")

@@ -12,7 +12,7 @@ from streamrf import storage
 from streamrf.cli.base import Answer, aligned, warn_skipped
 from streamrf.cli.files import writing, written
 from streamrf.cli.groups import Threads, WeightedRowOptions
-from streamrf.cli.options import option, wrong
+from streamrf.cli.options import misused, option, wrong
 from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
 from streamrf.models import load_model
@@ -55,7 +55,7 @@ def report(
     """Write a page on a model or statistics: errors, penalties, spectrum, widths, rows."""
     began = time.perf_counter()
     if rows.given and not data.data:
-        raise wrong(rows.given[0], "is for rows to evaluate on; give --data, or leave it out")
+        raise misused(rows.given[0], "is for rows to evaluate on; give --data, or leave it out")
     with writing({"--output": output}, [*files, *(data.data or [])]) as check:
         reports.check_drawing()
         given = _load(files)

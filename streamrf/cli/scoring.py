@@ -7,10 +7,17 @@ from typing import Annotated, Any
 import numpy as np
 
 from streamrf.cli.base import Answer, aligned, warn_skipped
-from streamrf.cli.groups import ClusterOptions, Data, ModelFile, Threads, WeightedRowOptions
+from streamrf.cli.groups import (
+    ClusterOptions,
+    Data,
+    ModelFile,
+    PassRows,
+    Threads,
+)
 from streamrf.cli.options import parameter
 from streamrf.cli.progress import working
 from streamrf.display import format_time
+from streamrf.engine import window
 from streamrf.models import load_model
 
 MAX_CONFUSIONS = 3  # shown to a person; --json has the whole matrix
@@ -19,7 +26,7 @@ MAX_CONFUSIONS = 3  # shown to a person; --json has the whole matrix
 def evaluate(
     model: ModelFile,
     data: Data,
-    rows: WeightedRowOptions,
+    rows: PassRows,
     *,
     return_std: Annotated[
         bool,
@@ -36,17 +43,21 @@ def evaluate(
     began = time.perf_counter()
     trained = load_model(model)
     source = rows.source(data, trained.encoder)
-    with working(cluster, threads, source.n_rows) as (client, bar):
+    start, stop = window(source, rows.rows)
+    assert stop is not None  # files tell it
+    with working(cluster, threads, stop - start) as (client, bar):
         bar.stage("evaluating")
         report = trained.evaluate(
             source,
             return_std=return_std,
+            start=start,
+            stop=stop,
             engine=client,
             on_bad_rows=rows.on_bad_rows,
             progress=bar.advance,
         )
     seconds = time.perf_counter() - began
-    n_skipped = source.n_rows - report["n_rows"]
+    n_skipped = stop - start - report["n_rows"]
     warn_skipped(n_skipped)
     figures = report | {
         "n_rows_skipped": n_skipped,

@@ -28,7 +28,7 @@ class SelectOptions:
     panel: ClassVar = "Features"
     task: str = option_from(Settings, "task", words=TASKS)
     regression: bool = option_from(Settings, "regression", "--regression")
-    components: int | None = option("Width of the features; chosen too.", min=1)
+    components: int | None = option("Width of the features (default: chosen too).", min=1)
     kernels: str | None = option_from(Settings, "kernels", metavar="NAME,...")
     warp: str | None = option_from(Settings, "warp", default=None, words=WARP_WORDS)
     warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)

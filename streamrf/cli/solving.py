@@ -24,7 +24,7 @@ from streamrf.cli.groups import (
     read_penalty,
     words_of,
 )
-from streamrf.cli.options import option, wrong
+from streamrf.cli.options import misused, option, wrong
 from streamrf.cli.solve_memory import SolvePlan
 from streamrf.display import format_bytes, format_time, resident_bytes
 from streamrf.errors import ParameterError, warn
@@ -104,13 +104,14 @@ class PenaltyOptions:
 
     panel: ClassVar = "Penalty"
     alpha: list[float] | None = option(
-        "Ridge penalty, or the best of several; auto: the best of 13 decades.",
+        "Ridge penalty, or several of which the best is taken; auto: the best of 13 decades.",
         default="auto",
         metavar="auto|NUMBER,...",
         read=_penalties,
     )
     criterion: str | None = option(
-        "What the best is best by; folds where the statistics keep them, else gcv.", words=CRITERIA
+        "How the best is chosen (default: folds where the statistics keep them, else gcv).",
+        words=CRITERIA,
     )
     per_output: bool = option(
         "The best for each target or bit by itself.", "--per-output", default=False
@@ -138,7 +139,9 @@ class WidthOptions:
     """Features of the model."""
 
     panel: ClassVar = "Features"
-    components: int | None = option("Keep this many, those that lower the loss most; all.")
+    components: int | None = option(
+        "Features to keep, those that lower the loss most (default: all)."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,10 +215,10 @@ def _check(penalty: PenaltyOptions, options: ModelOptions, model: str | None) ->
         "--per-output": penalty.per_output,
     }
     for name in (name for name, value in given.items() if value and model is None):
-        raise wrong(name, "is for a model; give --model, or leave it out")
+        raise misused(name, "is for a model; give --model, or leave it out")
     for name, value in (("--per-output", penalty.per_output), ("--criterion", penalty.criterion)):
         if value and not penalty.is_choice:
-            raise wrong(name, "chooses among penalties; give several, or auto")
+            raise misused(name, "chooses among penalties; give several, or auto")
 
 
 def _criterion(word: str | None, sums: Statistics, where: str) -> str:

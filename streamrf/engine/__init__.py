@@ -9,6 +9,7 @@ from streamrf.engine.base import (
     Summary,
     Update,
     usual_rows,
+    window,
 )
 from streamrf.engine.checkpoint import Checkpoint, State
 from streamrf.engine.cluster import ClusterAddress, connected
@@ -49,5 +50,6 @@ __all__ = [
     "runner",
     "state_of",
     "usual_rows",
+    "window",
     "workers",
 ]

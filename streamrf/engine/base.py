@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from streamrf.errors import EmptySourceError
+from streamrf.errors import EmptySourceError, ParameterError
 from streamrf.sources import Block, Source, check_rows, read_ahead
 
 R = TypeVar("R")
@@ -22,6 +22,20 @@ BLOCK_BYTES, MAX_ROWS = 24 << 20, 32_768
 def usual_rows(row_bytes: int) -> int:
     """Return how many rows a block has, by the bytes that one takes with all made of it."""
     return min(MAX_ROWS, max(BLOCK_ROWS, BLOCK_BYTES // row_bytes))
+
+
+def window(source: Source, rows: tuple[int, int | None] | None) -> tuple[int, int | None]:
+    """Return the first row to read and the one to stop before (None: unknown)."""
+    start, stop = (0, None) if rows is None else rows
+    if source.n_rows is not None:
+        stop = source.n_rows if stop is None else min(stop, source.n_rows)
+    if start < 0 or (stop is not None and start >= stop):
+        known = "an unknown number" if source.n_rows is None else source.n_rows
+        raise ParameterError(
+            f"rows={rows} are no rows of {source.where}, which has {known}; give (start, stop) "
+            "with 0 <= start < stop"
+        )
+    return start, stop
 
 
 @dataclass(frozen=True)

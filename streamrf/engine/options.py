@@ -58,7 +58,7 @@ class RunOptions:
 
     engine: "Client | None" = field(default=None, metadata={"help": "Cluster that does it."})
     parts: int | None = field(
-        default=None, metadata={"help": "Shards of rows, one task each; what suits."}
+        default=None, metadata={"help": "Shards of rows, one task each (default: what suits)."}
     )
     spill: str | os.PathLike | None = field(
         default=None,
@@ -77,15 +77,15 @@ class RunOptions:
     checkpoint_every: float = field(
         default=CHECKPOINT_SECONDS,
         metadata={
-            "help": "Time between two writings of it, longer where they would take over 2 % of the "
-            "time; 300s. 0: after every block."
+            "help": "Time between two writings of it, longer where they would take over 2 % of "
+            "the time (default: 300s); 0: after every block."
         },
     )
     memory_limit: int | str | None = field(
-        default=None, metadata={"help": "Such as '2 GiB'; four fifths of what is free."}
+        default=None, metadata={"help": "Such as '2 GiB' (default: 4/5 of what is free)."}
     )
     n_threads: int | None = field(
-        default=None, metadata={"help": "Threads that compute; all by default."}
+        default=None, metadata={"help": "Threads that compute (default: all)."}
     )
     verbose: bool = False
     progress: Callable[[int], None] | None = None

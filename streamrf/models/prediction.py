@@ -296,7 +296,10 @@ class Predictor(Scorer):
 
     def _checked_posterior(self) -> Posterior:
         if self.book is not None:
-            raise ParameterError("return_std is for regressors; use predict_proba")
+            raise ParameterError(
+                "return_std (--return-std) is for values, and this model predicts classes; how "
+                "sure it is tells predict_proba (predict --probabilities)"
+            )
         return self._kept_posterior()
 
     def _kept_posterior(self) -> Posterior:

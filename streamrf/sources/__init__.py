@@ -18,7 +18,7 @@ from streamrf.sources.doubts import is_number
 from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import hashed, uniform
 from streamrf.sources.hdf5 import HDF5Source
-from streamrf.sources.hdf5_files import browsed
+from streamrf.sources.hdf5_files import browsed, has_signature
 from streamrf.sources.hdf5_names import MAX_SHOWN, Entry, entries_of
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.labels import (
@@ -116,6 +116,7 @@ __all__ = [
     "dense_pieces",
     "entries_of",
     "find_labels",
+    "has_signature",
     "hashed",
     "in_order",
     "is_file_of",

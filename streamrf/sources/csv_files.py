@@ -365,9 +365,11 @@ class CSVTable(Table):
         number = re.search(r"Row #(\d+): ", message)
         where = f"{self.where}, row {row + int(number[1]) - 1}" if number else self.where
         if fields := re.search(r"Expected (\d+) columns, got (\d+)", message):
+            is_spaced = len(self._names) == 1 and " " in self._names[0].strip()
+            cure = "put commas between its columns" if is_spaced else "mend the row"
             return DataError(
                 f"{where} has {fields[2]} fields but the first line {fields[1]}; quote fields that"
-                f" hold {self._delimiter!r}, or mend the row"
+                f" hold {self._delimiter!r}, or {cure}"
             )
         if value := re.search(r"CSV column #(\d+): .*: (invalid .*)", message, re.S):
             name = self._names[int(value[1])]
@@ -381,9 +383,8 @@ class CSVTable(Table):
 
 def _holds_line(head: bytes) -> bool:
     """Return whether the first line ends within the head of a text."""
-    match = _FIRST.match(head)
-    assert match is not None  # it may be empty
-    return match.end() < len(head) or head.endswith(b"\n")
+    match = _FIRST.match(head)  # it may be empty
+    return match is not None and (match.end() < len(head) or head.endswith(b"\n"))
 
 
 def _without_empty(table: Any) -> Any:

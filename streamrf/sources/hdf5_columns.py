@@ -171,7 +171,7 @@ class Picked(Column):
         return np.ma.getdata(found)
 
 
-class SideBySide(Column):
+class SeveralTargets(Column):
     """Targets in several datasets of one axis each.
 
     Parameters
@@ -323,7 +323,7 @@ def as_pixels(
     is_grid : whether they are taken for grids without y
     """
     grid = x.shape[:-1]
-    is_grid = is_grid or (y is not None and y.shape == grid and not isinstance(y, SideBySide))
+    is_grid = is_grid or (y is not None and y.shape == grid and not isinstance(y, SeveralTargets))
     if not is_grid or len(grid) < 2 or 0 in grid or not isinstance(x, Plain | Turned):
         return x, y, weights
 

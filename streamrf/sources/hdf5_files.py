@@ -21,7 +21,7 @@ from streamrf.jit.threads import n_granted
 from streamrf.sources.base import Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.hdf5_chunks import held_bytes
-from streamrf.sources.hdf5_columns import Column, Picked, Plain, SideBySide, Turned, as_pixels
+from streamrf.sources.hdf5_columns import Column, Picked, Plain, SeveralTargets, Turned, as_pixels
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_groups import column_of
 from streamrf.sources.hdf5_layouts import is_of_numpy
@@ -199,7 +199,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             stored_shape=found.x.grids[0].shape,
             columns=None if index is None else _names_in(index, head.shape[1], f"{name}, {INDEX}"),
             target=None if found.y is None else (found.y.is_text, target_shape(found.y.shape)),
-            targets=found.y.names if isinstance(found.y, SideBySide) else (),
+            targets=found.y.names if isinstance(found.y, SeveralTargets) else (),
             is_one_hot=found.y is not None and _is_one_hot(found.y, where_of(name, names.y)),
             origins=tuple(others[names.x]),
             others=tuple(dict.fromkeys(all_others)),
@@ -211,7 +211,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
 def _is_one_hot(y: Column, where: str) -> bool:
     """Return whether the first targets are classes that are written one-hot."""
     is_matrix = len(y.shape) == 2 and y.shape[1] > 1 and not y.is_text
-    is_matrix = is_matrix and not isinstance(y, SideBySide)  # which have names
+    is_matrix = is_matrix and not isinstance(y, SeveralTargets)  # which have names
     return is_matrix and is_one_hot(y.read(0, min(len(y), HEAD_ROWS), where))
 
 
@@ -288,7 +288,7 @@ def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> Column:
     """Return what a name means: a dataset, or of AnnData a column of observations, too."""
     place, item = where_of(name, wanted), file.get(wanted)
     if item is None and role == "y" and len(several := _several(wanted)) > 1:
-        return SideBySide({one: _dataset(file, name, one, role) for one in several}, name)
+        return SeveralTargets({one: _dataset(file, name, one, role) for one in several}, name)
     if item is None and (turned := turned_of(file, wanted)) is not None:
         column = column_of(turned, place, role != "x")
         return Turned(column if isinstance(column, Plain) else Plain(turned))

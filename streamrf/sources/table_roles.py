@@ -96,6 +96,8 @@ def _cure(table: Any, argument: str) -> str:
     n_numbers = sum(map(is_number, table.types))
     has_no_names = table.is_text and 2 * n_numbers > len(table.types)
     above = "put names above its first line, which has numbers, or " if has_no_names else ""
+    if table.is_text and len(table.types) == 1 and " " in next(iter(table.types)).strip():
+        above = "put commas between its columns, if they have spaces there, or "
     return above + how_to_name(argument)
 
 

@@ -19,6 +19,7 @@ from streamrf.engine import (
     fold,
     runner,
     state_of,
+    window,
 )
 from streamrf.errors import CheckpointError, DataError, EmptySourceError, ParameterError
 from streamrf.features import FeatureMap, check_names, check_ready
@@ -101,7 +102,7 @@ class Job:
             settings = suited(source, settings)
         if source.columns is not None:
             check_names(settings.features, source.columns.outputs)
-        start, stop = _window(source, settings.rows)
+        start, stop = window(source, settings.rows)
         n_folds = _n_folds(settings.folds, like)
         gram = _gram_class(settings, n_folds, like)
         if like is not None and isinstance(like.sums.targets, BitSums):
@@ -355,20 +356,6 @@ def _features_tree(settings: Settings) -> Any:
         planned = {} if settings.budget is None else {"budget": settings.budget}
         return {"class": "auto", "n_components": settings.n_components, **names, **planned}
     return to_tree(clone(settings.features))
-
-
-def _window(source: Source, rows: tuple[int, int | None] | None) -> tuple[int, int | None]:
-    """Return the first row to read and the one to stop before (None: unknown)."""
-    start, stop = (0, None) if rows is None else rows
-    if source.n_rows is not None:
-        stop = source.n_rows if stop is None else min(stop, source.n_rows)
-    if start < 0 or (stop is not None and start >= stop):
-        known = "an unknown number" if source.n_rows is None else source.n_rows
-        raise ParameterError(
-            f"rows={rows} are no rows of {source.where}, which has {known}; give (start, stop) "
-            "with 0 <= start < stop"
-        )
-    return start, stop
 
 
 def _gram_class(settings: Settings, n_folds: int, like: Statistics | None) -> type[GramSum]:

@@ -141,8 +141,8 @@ class Pass(State):
             warn(
                 f"{named_columns(found, moments.names)} drifted: in these {moments.n_rows:,} rows "
                 "the mean is more than a deviation away, or the deviation ten times as great, as "
-                f"in the {earlier.n_rows:,} rows of like= (--like); check the data, or train on "
-                "the new rows alone, without it"
+                f"in the {earlier.n_rows:,} rows of like= (--like); check the data, leave out "
+                "columns that grow with time, as dates do, or train on the new rows alone"
             )
 
     def _warn(self) -> None:

@@ -93,7 +93,7 @@ class Settings:
     n_components: int | None = None
     kernels: str | Sequence[str] | None = field(
         default=None,
-        metadata={"help": "What to choose from, such as default,chi2 (a wrong one lists all)."},
+        metadata={"help": "What to choose from, such as default,chi2; a wrong name lists all."},
     )
     budget: float | None = field(
         default=None,
@@ -104,13 +104,15 @@ class Settings:
     )
     normalize: str | None = field(
         default=AUTO,
-        metadata={"help": "Scaling of rows before the map; chosen, or none before a map named."},
+        metadata={
+            "help": "Scaling of rows before the map (default: chosen; none where a map is named)."
+        },
     )
     warp: Warp | str | None = field(
         default=AUTO,
         metadata={
             "help": "Linear map of the scaled rows, learnt from a peek: weights of columns or a "
-            "matrix; where it helps, or none before a map named."
+            "matrix (default: where it helps; none where a map is named)."
         },
     )
     warp_rounds: int = field(
@@ -118,25 +120,33 @@ class Settings:
     )
     scale_like: Moments | Statistics | str | os.PathLike | None = field(
         default=None,
-        metadata={"help": "File of moments of all rows to scale columns by; streamrf moments."},
+        metadata={
+            "help": "File of moments of all rows to scale columns by, which streamrf "
+            "moments writes."
+        },
     )
     codes: OneVsRest | ErrorCorrectingCodes | None = field(
-        default=None, metadata={"help": "Target codes; one-vs-rest."}
+        default=None, metadata={"help": "Target codes (default: one-vs-rest)."}
     )
     classes: Sequence | NDArray[Any] | None = None
     class_weight: ClassWeight | None = field(
         default=None,
-        metadata={"help": "Weights of classes: balanced, or LABEL=NUMBER,...; all equal."},
+        metadata={
+            "help": "Weights of classes: balanced, or LABEL=NUMBER,... (default: all equal)."
+        },
     )
     task: str = field(
-        default=AUTO, metadata={"help": "Whether targets are classes or values; by their numbers."}
+        default=AUTO,
+        metadata={"help": "Whether targets are classes or values (default: by their numbers)."},
     )
     regression: bool = field(
         default=False, metadata={"help": "Targets are values, not classes: --task regression."}
     )
     precision: str = field(
         default="exact",
-        metadata={"help": "Features rounded for exact sums, finely or coarsely, or not; exact."},
+        metadata={
+            "help": "Features rounded for exact sums, finely or coarsely, or not (default: exact)."
+        },
     )
     on_bad_rows: str = field(
         default="raise", metadata={"help": "What to do with rows that hold NaN or infinity."}
@@ -145,15 +155,15 @@ class Settings:
     folds: int | None = field(
         default=None,
         metadata={
-            "help": "Folds to keep the sums in, so that solve can cross-validate; none. Each takes "
-            "as much memory as the sums."
+            "help": "Folds to keep the sums in, so that solve can cross-validate (default: "
+            "none); each takes as much memory as the sums."
         },
     )
     totals: str | None = field(
         default=None,
         metadata={
-            "help": "Numbers of the sums; float64. int32: half the memory, up to about two million "
-            "rows."
+            "help": "Numbers of the sums (default: float64); int32: half the memory, up to about "
+            "two million rows."
         },
     )
     like: Statistics | str | os.PathLike | None = field(
@@ -161,9 +171,11 @@ class Settings:
         metadata={"help": "Statistics whose map and scales to take, so that both add."},
     )
     rows: tuple[int, int | None] | None = field(
-        default=None, metadata={"help": "Only these rows, counted from 0; all by default."}
+        default=None, metadata={"help": "Only these rows, counted from 0 (default: all)."}
     )
-    random_state: Any = field(default=None, metadata={"help": "Seed of all that is random; 0."})
+    random_state: Any = field(
+        default=None, metadata={"help": "Seed of all that is random (default: 0)."}
+    )
 
     def __post_init__(self) -> None:
         check_choice("normalize", self.normalize, (*CHOICES, AUTO))
