@@ -193,4 +193,5 @@ def _kept(name: str, value: Any) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})
+    own = (name for name in globals() if name.startswith("__"))
+    return sorted({*own, *__getattr__("__all__")})

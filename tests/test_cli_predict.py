@@ -155,7 +155,10 @@ def test_holes_and_arrays_in_json_lines():
         ('{"age": 3, "city": "Rome"}\n{"age":\n', 'standard input, row 1: \'{"age":'),
         ('{"age": [3], "city": "Rome"}\n', "standard input, row 0: 'age' is [3]; expected one"),
         ("[]\n", "standard input, row 0: '[]"),
-        ("age,town\n3,Rome\n", "standard input has not the columns learnt from: it lacks ['city']"),
+        (
+            "age,town\n3,Rome\n",
+            "standard input has other columns than those learnt from: it lacks ['city']",
+        ),
         ("age,city\nold,Rome\n", "standard input"),
         (b"age,city\n3,\xff\xfe\n", "standard input is not UTF-8 text; convert it"),
         ('{"age": 3, "city": "\\ud800"}\n', "standard input is not UTF-8 text; convert it"),

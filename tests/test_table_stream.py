@@ -450,7 +450,7 @@ def test_levels_of_later_rows_are_counted_once(tmp_path, monkeypatch):
     )
     settings = {"features": MAP, "normalize": "standard", "task": "classification"}
     source = srf.open_source(partial(chunks, frame, 50), x=X_NAMES, y="sold")
-    with pytest.warns(srf.StreamrfWarning, match="500 values were of levels"):
+    with pytest.warns(srf.StreamrfWarning, match="500 values are unlike those"):
         found = srf.accumulate(source, **settings)
     assert found.n_unseen == 500
     assert found.encoder.table.columns[2].levels == ("Rome",)
@@ -465,7 +465,7 @@ def test_levels_of_later_rows_are_counted_once(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="the line is gone"):
         srf.accumulate(srf.open_source(breaks, x=X_NAMES, y="sold"), **settings)
     assert storage.read(settings["checkpoint"], "checkpoint")["n_done"] == 384
-    with pytest.warns(srf.StreamrfWarning, match="500 values were of levels"):
+    with pytest.warns(srf.StreamrfWarning, match="500 values are unlike those"):
         again = srf.accumulate(source, **settings)
     assert_same_bytes(again.to_tree(), found.to_tree())
 
@@ -532,7 +532,7 @@ def test_a_column_of_several_numbers_is_one_of_lists():
 
 FIRST = FRAME.iloc[:80]
 UNLIKE = {
-    "lacks": (FIRST.drop(columns="city"), ShapeError, r"block 1 has not the columns.*'city'"),
+    "lacks": (FIRST.drop(columns="city"), ShapeError, r"block 1 has other columns.*'city'"),
     "kind": (FIRST.assign(rooms="many"), ShapeError, r"'rooms' was number and is category"),
     "no target": (FIRST.drop(columns="sold"), ShapeError, r"block 1 lacks the columns \['sold'\]"),
     "target": (FIRST.assign(sold=1), ShapeError, "'sold' has type int64"),
@@ -597,7 +597,7 @@ def test_what_is_wrong_with_a_stream_is_told():
     clf = srf.RandomFeatureClassifier(MAP, normalize="standard", alpha=0.1)
     clf.fit(srf.open_source(FRAME[["rooms", "sold"]], y="sold"))
     short = iter([FRAME[["rooms", "area"]].iloc[:10], FRAME[["area"]].iloc[:90]])
-    with pytest.raises(ShapeError, match="block 1 has not the columns"):
+    with pytest.raises(ShapeError, match="block 1 has other columns"):
         clf.predict(srf.open_source(short, x="area"))
     for call in (clf.predict, clf.evaluate, clf.model_.decision_function):
         with pytest.raises(ParameterError, match="there is no option 'sample_weight'; the opt"):

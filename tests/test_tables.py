@@ -167,7 +167,7 @@ def test_a_column_without_values_carries_nothing(values, later, tmp_path):
             scores = [s for _, s in model.scored(table)]
         told = [str(warning.message) for warning in found]
         assert "column 'z' has values, but had none" in told[0]
-        assert "60 values were" in told[1]
+        assert "60 values are unlike" in told[1]
         np.testing.assert_array_equal(np.concatenate(scores), expected)
 
 
@@ -201,7 +201,7 @@ def test_unseen_values_add_up_and_are_kept(tmp_path):
     first = accumulated(srf.open_source(table, y="label"))
     cities = pyarrow.array(["Rome"] * 3 + table["city"].to_pylist()[3:])
     other = table.slice(0).set_column(2, "city", cities)
-    with pytest.warns(StreamrfWarning, match="3 values were of levels"):
+    with pytest.warns(StreamrfWarning, match="3 values are unlike those"):
         second = accumulated(srf.open_source(other, y="label"), like=first)
     assert (first.n_unseen, second.n_unseen) == (0, 3)
     both = first + second

@@ -1,5 +1,7 @@
 """The classifier."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -70,8 +72,30 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     Attributes
     ----------
     classes_ : (n_classes,) sorted labels
-    n_features_in_ : int
-    model_, statistics_, features_, columns_, alpha_, coef_, intercept_, feature_importances_
+    n_features_in_ : int, columns of a row
+    features_ : the fitted map
+    alpha_ : penalty that was taken
+    coef_, intercept_ : of the features that are kept, float64 (n_outputs, n_kept) and (n_outputs,)
+    columns_ : (n_kept,) int64, places in the map of the features that are kept
+    feature_importances_ : (n_features_in_,) share of each column in what a warp was learnt from;
+        only with a warp
+    model_, statistics_ : the `Model`, which predicts, and the `Statistics` of the rows seen
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> import streamrf as srf
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = srf.RandomFeatureClassifier(random_state=0).fit(X[:1200], y[:1200])
+    >>> bool(clf.score(X[1200:], y[1200:]) > 0.95)
+    True
+
+    Another kernel is that of another map:
+
+    >>> features = srf.StructuredFourier(srf.Gaussian(gamma="median"), n_components=512)
+    >>> clf = srf.RandomFeatureClassifier(features, normalize="l2", random_state=0)
+    >>> bool(clf.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:]) > 0.9)
+    True
     """
 
     _regression = False

@@ -1,5 +1,7 @@
 """The regressor."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -32,8 +34,19 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
 
     Attributes
     ----------
-    n_features_in_ : int
-    model_, statistics_, features_, columns_, alpha_, coef_, intercept_, feature_importances_
+    n_features_in_, features_, alpha_, coef_, intercept_, columns_, feature_importances_, model_,
+    statistics_ : see `RandomFeatureClassifier`; an output is a target
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(2000, 3))
+    >>> y = np.sin(3 * X[:, 0]) * X[:, 1]
+    >>> features = srf.StructuredFourier(srf.Gaussian(gamma=1.0), n_components=256)
+    >>> reg = srf.RandomFeatureRegressor(features, random_state=0).fit(X[:1500], y[:1500])
+    >>> bool(reg.score(X[1500:], y[1500:]) > 0.99)
+    True
     """
 
     _regression = True

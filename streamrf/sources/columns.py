@@ -322,7 +322,8 @@ class Columns:
             ]
             cure = f"; make dates of text: pd.to_datetime(frame[{dates[0]!r}])" if dates else ""
             raise ShapeError(
-                f"{where} has not the columns learnt from: {'; '.join([*told, *changed])}{cure}"
+                f"{where} has other columns than those learnt from: "
+                f"{'; '.join([*told, *changed])}{cure}"
             )
 
     @property

@@ -364,7 +364,9 @@ def places_of(wanted: tuple[str, ...], names: tuple[str, ...], where: str) -> li
     places = {name: place for place, name in enumerate(names)}
     lacks = [name for name in wanted if name not in places]
     if lacks:
-        raise ShapeError(f"{where} has not the columns learnt from: it lacks {brief(repr(lacks))}")
+        raise ShapeError(
+            f"{where} has other columns than those learnt from: it lacks {brief(repr(lacks))}"
+        )
     return [places[name] for name in wanted]
 
 

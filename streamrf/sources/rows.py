@@ -61,8 +61,8 @@ def warn_of_unseen(n_unseen: int) -> None:
     """Warn of cells of a table that are unlike those which its columns were learnt from, if any."""
     if n_unseen:
         warn(
-            f"{n_unseen:,} values were of levels that the rows looked at when columns were learnt "
-            "did not have, or missing where none of theirs was, or of columns that had none there; "
+            f"{n_unseen:,} values are unlike those that the columns were learnt from: levels that "
+            "are new, missing values in columns that had none, or values in columns that had none; "
             "they count as no level, as typical values and not at all: check how they are written"
         )
 

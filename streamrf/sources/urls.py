@@ -264,7 +264,7 @@ class _Remote:
             is_whole = "range" in str(error) or "seek" in str(error)
             why = _NO_RANGES if is_whole else _said(error)
             why = "its server sent nothing for minutes" if isinstance(error, TimeoutError) else why
-            raise self._unread(why) from error
+            raise self._unread(why) from None  # whose text may hold what is secret in a URL
 
     def _unread(self, why: str) -> CorruptFileError:
         return CorruptFileError(
@@ -274,7 +274,10 @@ class _Remote:
 
 @contextmanager
 def _reaching(name: str) -> Iterator[None]:
-    """Raise our errors, which name the file, for those of fsspec and its file systems."""
+    """Raise our errors, which name the file, for those of fsspec and its file systems.
+
+    Not as their causes: tracebacks would show what is secret in a URL.
+    """
     try:
         yield
     except ImportError as error:
@@ -285,17 +288,19 @@ def _reaching(name: str) -> Iterator[None]:
         while isinstance(cause, FileNotFoundError):  # one within another where a URL has a query
             cause = cause.__cause__
         if cause is None or getattr(cause, "status", None) == HTTPStatus.NOT_FOUND:
-            raise SourceNotFoundError(f"there is no file {bare(name)}") from error
-        raise SourceNotFoundError(f"{bare(name)} cannot be reached: {_said(cause)}") from error
+            raise SourceNotFoundError(f"there is no file {bare(name)}") from None
+        raise SourceNotFoundError(f"{bare(name)} cannot be reached: {_said(cause)}") from None
     except ValueError as error:  # of a protocol that it does not know
-        raise ParameterError(f"{bare(name)} cannot be opened: {_said(error)}") from error
+        raise ParameterError(f"{bare(name)} cannot be opened: {_said(error)}") from None
     except Exception as error:  # of a network
         raise CorruptFileError(
             f"{bare(name)} cannot be reached: {_said(error)}; check address and connection"
-        ) from error
+        ) from None
 
 
 def _said(error: BaseException) -> str:
     """Return the first line of another library's error, with the bare names of URLs in it."""
+    if type(error).__name__ == "TooManyRedirects":  # of aiohttp, whose text does not say it
+        return "its server redirects without an end"
     text = re.sub(r"\w+://\S+", lambda url: bare(url[0]), first_line(error))
     return re.sub(r"\?\w+=\S*", "", text)
