@@ -565,7 +565,7 @@ def test_a_folder_that_cannot_be_synced_does_no_harm(saved, monkeypatch):
 
 
 def test_a_missing_folder_is_told(tmp_path):
-    with pytest.raises(StorageError, match="No such file or directory; any earlier"):
+    with pytest.raises(StorageError, match=r"there is no folder .*; make it first"):
         storage.write(tmp_path / "none" / "tree.h5", "model", {})
 
 

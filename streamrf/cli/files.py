@@ -19,7 +19,7 @@ from streamrf.errors import (
     StreamrfError,
 )
 from streamrf.sources import Source, has_signature, is_file_of, is_url, path_of
-from streamrf.storage import identity, is_saved
+from streamrf.storage import identity, is_saved, missing_folder
 from streamrf.training import parse_bytes
 
 PREDICTED = {"y", "scores", "probabilities", "deviations", "labels"}  # datasets of predictions
@@ -101,9 +101,7 @@ def _check_output(what: str, target: str) -> None:
     if target.startswith("/proc/"):  # a pipe that /dev/stdout leads to
         raise ParameterError(f"{what} is no regular file; choose another name")
     if not os.path.isdir(folder):
-        if f"{os.sep}~" in folder:
-            raise ParameterError(f"{what}: ~ is not expanded here; write $HOME in its place")
-        raise ParameterError(f"{what}: there is no folder {folder}; make it first")
+        raise ParameterError(f"{what}: {missing_folder(folder)}")
     if len(os.fsencode(os.path.basename(target))) > os.pathconf(folder, "PC_NAME_MAX"):
         raise ParameterError(f"{what} is longer than names of files are; choose another name")
     if os.path.lexists(target) and not os.path.isfile(target):

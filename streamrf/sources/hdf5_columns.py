@@ -227,7 +227,7 @@ def check_labels(is_missing: NDArray[np.bool_], low: int, where: str) -> None:
     if is_missing.any():
         raise BadRowError(
             f"{where}, row {low + int(is_missing.argmax())}: the target is missing, and a missing "
-            "label cannot be filled in; take such rows out"
+            "label can be neither filled in nor skipped; take such rows out"
         )
 
 

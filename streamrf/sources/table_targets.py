@@ -47,7 +47,8 @@ def target_of(store: Any, table: Any, row: int, name: str) -> NDArray[Any]:
         place = values.is_null().to_pylist().index(True)
         raise BadRowError(
             f"{store.where}, row {row + place}: the target {name!r} is missing, and a missing label"
-            " cannot be filled in; take such rows out"
+            " can be neither filled in nor skipped; take such rows out, in pandas by"
+            f" dropna(subset=[{name!r}])"
         )
     if kind == "category":
         values = values.cast(pa.large_string())

@@ -4,7 +4,7 @@ from streamrf.storage.base import HDF5_SIGNATURE, Tree
 from streamrf.storage.datasets import Datasets
 from streamrf.storage.describe import digest, from_tree, to_tree, tree_bytes
 from streamrf.storage.fields import Fields, loading
-from streamrf.storage.files import alone, identity, reason, replacing
+from streamrf.storage.files import alone, identity, missing_folder, reason, replacing
 from streamrf.storage.header import is_saved
 from streamrf.storage.trees import read, read_kind, write
 
@@ -19,6 +19,7 @@ __all__ = [
     "identity",
     "is_saved",
     "loading",
+    "missing_folder",
     "read",
     "read_kind",
     "reason",

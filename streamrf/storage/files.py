@@ -48,6 +48,8 @@ def _replaced(path: Path) -> Iterator[io.BufferedWriter]:
     folder, name = os.path.split(target)
     if os.path.lexists(target) and not os.path.isfile(target):
         raise StorageError(f"cannot write {os.fspath(path)}: it exists and is no regular file")
+    if not os.path.lexists(folder):
+        raise StorageError(f"cannot write {os.fspath(path)}: {missing_folder(folder)}")
     _sweep(folder, name)
     with _temporary(folder, name) as file:
         try:
@@ -68,6 +70,13 @@ def _replaced(path: Path) -> Iterator[io.BufferedWriter]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def missing_folder(folder: str) -> str:
+    """Return what to do about a folder that is not there."""
+    if f"{os.sep}~" in folder:
+        return "~ is not expanded here; write $HOME (os.path.expanduser) in its place"
+    return f"there is no folder {folder}; make it first"
 
 
 def _takes_no_more(path: Path) -> bool:
