@@ -123,7 +123,7 @@ BAD = [
     (text("a.csv", '"a","y"\r1,2\r'), {}, "a.csv has a carriage return within its first line"),
     (text("a.csv", "a,b,y\n"), {}, "a.csv: 0 rows below the names"),
     (text("a.csv", "a,a,y\n1,2,3\n"), {}, "a.csv has several columns called ['a']"),
-    (text("a.csv", b"\x00\x01,\x02\n"), {}, "a.csv is not UTF-8 text"),
+    (text("a.csv", b"\x00\x01,\x02\n"), {}, "a.csv has null bytes, as UTF-16 does"),
     (text("a.csv", b"a,y\n\xe9t\xe9,1\n"), {}, "a.csv: column 'a' is not UTF-8; convert the"),
     (text("a.csv", b"a,\xe9t\xe9,y\n1,2,0\n"), {}, "a.csv: names of columns are not UTF-8;"),
     (text("a.csv", 'a,"b,y\n' + LINES), {}, "a.csv: a quote in the first line is not closed"),

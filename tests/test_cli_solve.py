@@ -9,7 +9,7 @@ import pytest
 
 import streamrf as srf
 from cases import write_hdf5
-from commands import answer, misused, refused, told
+from commands import answer, misused, refused, streamrf, told
 from integers import assert_same_bytes, features
 
 N, D = 900, 6
@@ -72,12 +72,12 @@ def test_one_penalty_and_code(statistics):
         ("values.h5", None, lambda sums, alphas: sums.cross_validate(alphas).best_alpha()),
     ],
 )
-@pytest.mark.parametrize("alpha", ["auto", "0.01,1, 100,10000"])
+@pytest.mark.parametrize("alpha", ["auto", "0.01,1, 100,10000,1e9"])
 def test_the_best_penalty(name, criterion, best, alpha, statistics):
     sums = statistics[name]
     chosen = () if criterion is None else ("--criterion", criterion)
     figures, model = model_of(name, "--alpha", alpha, *chosen)
-    alphas = sums.alpha_grid() if alpha == "auto" else [0.01, 1, 100, 10_000]
+    alphas = sums.alpha_grid() if alpha == "auto" else [0.01, 1, 100, 10_000, 1e9]
     assert model.alpha == figures["alpha"] == best(sums, alphas)
     assert [row["alpha"] for row in figures["alphas"]] == pytest.approx(list(alphas))
     assert figures["criterion"] == (criterion or ("folds" if sums.n_folds else "gcv"))
@@ -348,3 +348,9 @@ def test_a_model_without_probabilities_says_how_to_get_them():
     model_of("values.h5", "--alpha", "1")
     assert "m.h5 gives values, not classes, and has no --probabilities" in refused(*predict)
     assert not Path("p.h5").exists()
+
+
+def test_a_penalty_at_the_end_of_those_given_is_told():
+    done = streamrf("solve", "classes.h5", "--alpha", "1e6,1e9", "--model", "e.h5")
+    assert done.exit_code == 0
+    assert "alpha=1e+06 is the least penalty tried" in done.stderr

@@ -66,7 +66,7 @@ class RowOptions:
         "--x",
     )
     allow_sparse: bool = option(
-        "Read rows that are not stored as the fill value.", "--allow-sparse", default=False
+        "Read rows that a file claims and does not store.", "--allow-sparse", default=False
     )
     allow_external: bool = option(
         "Follow links to files in other folders.", "--allow-external", default=False

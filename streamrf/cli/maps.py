@@ -106,7 +106,7 @@ class FeatureOptions:
     coef0: float | None = option("Constant of the kernel (default: 1).")
     order: int | None = option("Order of the arc-cosine kernel, 0 or 1 (default: 1).")
     components: int | None = option(
-        f"Width of the features; chosen with the map, {COMPONENTS} where a map is named."
+        f"Number of features (default: chosen; {COMPONENTS} where a map is named)."
     )
     kernels: str | None = option_from(Settings, "kernels", metavar="NAME,...")
     budget: float | None = option_from(Settings, "budget", metavar="SECONDS")

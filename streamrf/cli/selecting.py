@@ -16,8 +16,8 @@ from streamrf.training import TASKS, Selection, Settings, select
 
 MAX_SHOWN = 12  # candidates shown to a person; --json has all
 WON = (
-    "The first is the winner. The best are compared on other splits of the rows too, or by what "
-    "more rows are going to take off their errors, so its error here may be greater than others."
+    "The first is the winner. The best of these are compared further, on other splits of the rows, "
+    "or by how their errors fall with more rows, so its error here need not be the least."
 )
 
 

@@ -31,7 +31,7 @@ from streamrf.errors import ParameterError, warn
 from streamrf.jit.threads import computing
 from streamrf.models import Codes, Model
 from streamrf.report import facts
-from streamrf.solving import N_ALPHAS, CrossValidation, Path
+from streamrf.solving import N_ALPHAS, CrossValidation, Path, penalty_finding
 from streamrf.statistics import RidgeProblem, Statistics, load_statistics, rounding_note
 from streamrf.training import bit_bytes
 
@@ -188,7 +188,10 @@ def solve(
                 chosen = table.best(criterion, penalty.per_output)
             trained = problem.solve(chosen, uncertainty=options.uncertainty)
             tried = () if table is None else table.alphas
-            if (note := rounding_note(sums, trained, tried)) is not None:
+            at_end = None
+            if table is not None and penalty.is_choice and not penalty.per_output:
+                at_end = penalty_finding(float(chosen), tried)
+            for note in filter(None, (rounding_note(sums, trained, tried), at_end)):
                 warn(note)
             trained = _restricted(trained, options.classes)
             trained.save(model)

@@ -33,8 +33,8 @@ def penalty_finding(alpha: float, tried: Sequence[float] | Floats) -> str | None
         return None
     if alpha <= min(tried):
         return (
-            f"alpha={alpha:.3g} is the least penalty tried, so the features hold all they are "
-            "given: more of them (n_components, --components) are likely to help"
+            f"alpha={alpha:.3g} is the least penalty tried, so more features (n_components, "
+            "--components) are likely to help, or a smaller one (alpha, --alpha)"
         )
     return (
         f"alpha={alpha:.3g} is the greatest penalty tried, so a greater one may do better (alpha, "

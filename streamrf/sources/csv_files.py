@@ -235,7 +235,7 @@ class CSVTable(Table):
         if not first.strip():
             raise EmptySourceError(f"{self.where} begins with an empty line; expected names")
         if b"\0" in first:
-            raise DataError(f"{self.where} is not UTF-8 text; convert it, or name its format")
+            raise DataError(f"{self.where} has null bytes, as UTF-16 does: convert to UTF-8")
         if b"\r" in _QUOTED.sub(b"", first).strip(b"\r\n"):
             raise DataError(
                 f"{self.where} has a carriage return within its first line; convert lines that end "

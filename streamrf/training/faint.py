@@ -32,7 +32,7 @@ def _labels_of(faint: Counter[Any]) -> Array:
 
 def with_faint(labels: Array, faint: Counter[Any]) -> Array:
     """Return sorted labels with those of such rows."""
-    return join_labels(labels, np.unique(_labels_of(faint)))
+    return join_labels(labels, np.unique(_labels_of(faint))) if faint else labels
 
 
 def classes_tree(faint: Counter[Any], chosen_by: Array | None) -> dict[str, Any]:
