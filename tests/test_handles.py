@@ -1,6 +1,7 @@
 """What h5py and zarr have open is read by its path."""
 
 import pickle
+import shutil
 
 import dask.array
 import h5py
@@ -272,3 +273,13 @@ def test_the_array_of_an_older_version_beside_a_newer_one_is_read(tmp_path):
     zarr.create_array(tmp_path / "b.zarr", data=-ROWS, zarr_format=3)
     (tmp_path / "b.zarr" / "zarr.json").rename(tmp_path / "a.zarr" / "zarr.json")
     np.testing.assert_array_equal(rows_of_first(srf.open_source(old)), ROWS[:5].reshape(5, 12))
+
+
+def test_an_array_of_zarr_whose_folder_is_gone_is_no_zeros(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(tmp_path / "a.zarr", data=np.ones((90, 3)))
+    shutil.rmtree(tmp_path / "a.zarr")
+    with pytest.raises(ParameterError, match=r"a\.zarr is gone; zarr reads it as zeros"):
+        srf.open_source(array)
+    with pytest.raises(ParameterError, match=r"a\.zarr is gone; zarr reads it as zeros"):
+        srf.RandomFeatureRegressor().fit(array, np.ones(90))

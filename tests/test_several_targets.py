@@ -29,14 +29,18 @@ def path(tmp_path):
         file.create_dataset("rain", data=RAIN, chunks=(700,), compression="gzip")
         file["group/small"], file["short"] = (X[:, 2] > 0).astype(np.int8), WIND[:-1]
         file["name"], file["wind,"] = np.array([b"a"] * N), -WIND
+        file["wind1"], file["row"], file["scalar"] = WIND[:, None], WIND[None], 3.0
+        file["wind,rain"], file["rows"] = RAIN, X[:, :3].astype(float)
         file["kind"] = (X[:, 3] > 0).astype(int)
     return path
 
 
-@pytest.mark.parametrize("y", ["wind,rain", "wind, rain", ["wind", "rain"]])
+@pytest.mark.parametrize(
+    "y", ["wind, rain", ["wind", "rain"], ["wind1", "rain"], ["row.T", "rain"], "row.T,rain"]
+)
 def test_several_datasets_are_the_columns_of_one(path, y):
     several, whole = (srf.open_source(path, "spectra", names) for names in (y, "both"))
-    assert several.target_names == ("wind", "rain")
+    assert several.target_names[1] == "rain"
     for some, all_ in zip(
         several.blocks(block_rows=900), whole.blocks(block_rows=900), strict=True
     ):
@@ -62,6 +66,12 @@ def test_zeros_and_ones_that_have_names_are_no_classes_written_one_hot(tmp_path)
 
 
 def test_a_name_with_a_comma_is_one_dataset(path):
+    np.testing.assert_array_equal(
+        srf.HDF5Source(path, "spectra", "wind,rain").known_targets[0], RAIN
+    )
+    both = srf.open_source(path, "spectra", ["wind,rain", "wind,"])
+    assert both.target_names == ("wind,rain", "wind,")
+    np.testing.assert_array_equal(both.known_targets[0], np.stack([RAIN, -WIND], axis=1))
     source = srf.HDF5Source(path, "spectra", "wind,")
     np.testing.assert_array_equal(source.known_targets[0], -WIND)
 
@@ -73,6 +83,9 @@ def test_a_name_with_a_comma_is_one_dataset(path):
         ("wind,short", ShapeError, r"'short' is of shape \(4999,\)"),
         ("wind,both", ShapeError, r"'both' is of shape \(5000, 2\)"),
         ("wind,name", ShapeError, "'name' is of text"),
+        ("wind,row", ShapeError, r"'row' is of shape \(1, 5000\)"),
+        ("scalar,wind", ShapeError, r"'scalar' is of shape \(\)"),
+        ("wind,wind", ParameterError, "name one dataset twice"),
         (["wind", 3], ParameterError, "y of files is the name"),
     ],
 )
@@ -81,11 +94,23 @@ def test_targets_that_are_none_are_told(path, y, error, message):
         srf.open_source(path, "spectra", y)
 
 
-@pytest.mark.parametrize("names", [{"x": ["X"]}, {"y": ["y"]}, {"weights": 3}])
+@pytest.mark.parametrize("names", [{"x": ["X"]}, {"y": ["wind", 3]}, {"y": []}, {"weights": 3}])
 def test_a_dataset_is_named_by_text(path, names):
     (role,) = names
     with pytest.raises(ParameterError, match=f"{role} is the name of one dataset, as text"):
         srf.HDF5Source(path, **{"x": "spectra", "y": None} | names)
+
+
+@pytest.mark.parametrize("weights", ["wind", "/wind"])
+@pytest.mark.parametrize("y", ["wind, small", ["rain", "wind"]])
+def test_targets_are_no_weights(path, y, weights):
+    with pytest.raises(ParameterError, match="asked for both as targets and as weights"):
+        srf.HDF5Source(path, "spectra", y, weights)
+
+
+def test_columns_of_x_are_no_targets(path):
+    with pytest.raises(ParameterError, match="would be in X, too"):
+        srf.HDF5Source(path, "rows", ["rows/0", "wind"])
 
 
 def test_of_targets_that_are_none_their_own_dataset_is_named(path):
@@ -99,7 +124,7 @@ def test_rows_of_a_model_are_those_of_its_width(path):
     assert open_files(path, width=4).where.endswith("dataset 'spectra'")
     assert open_files(path, y="wind", width=2).where.endswith("dataset 'both'")
     with pytest.raises(DatasetNotFoundError, match="no dataset 'X'"):
-        open_files(path, width=3)
+        open_files(path, width=5)
 
 
 def run(*words):
@@ -108,9 +133,13 @@ def run(*words):
     return result
 
 
+def by_target(model, path):
+    return json.loads(run("evaluate", model, path, "--json").stdout)["by_target"]
+
+
 def test_a_model_finds_rows_and_targets_by_what_it_learnt(path, tmp_path):
     model, words = tmp_path / "m.h5", ("--map", "fourier", "--components", 64, "--regression")
-    run("fit", path, "--x", "spectra", "--y", "wind,rain", *words, "--model", model)
+    run("fit", path, "--x", "spectra", "--y", "wind, rain", *words, "--model", model)
     told = run("evaluate", model, path, "--json")
     assert "left out" not in told.stderr
     found = json.loads(told.stdout)["by_target"]
@@ -119,9 +148,19 @@ def test_a_model_finds_rows_and_targets_by_what_it_learnt(path, tmp_path):
     assert f"rain   RMSE {found[1]['rmse']:.6g}" in shown
     with h5py.File(tmp_path / "b.h5", "w") as file:  # whose targets have no names
         file["spectra"], file["y"], file["more"] = X, np.stack([WIND, RAIN], axis=1), X[:, :3]
+    assert by_target(model, tmp_path / "b.h5") == found
+    np.savez(tmp_path / "b.npz", X=X, y=np.stack([WIND, RAIN], axis=1))
     assert (
-        json.loads(run("evaluate", model, tmp_path / "b.h5", "--json").stdout)["by_target"] == found
+        json.loads(run("evaluate", model, tmp_path / "b.npz", "--json").stdout)["by_target"]
+        == found
     )
+    with h5py.File(tmp_path / "b.h5", "a") as file:
+        file["wind"], file["rain"] = WIND[:9], RAIN
+    assert by_target(model, tmp_path / "b.h5") == found
+    with h5py.File(tmp_path / "b.h5", "a") as file:
+        del file["y"]
+    told = CliRunner().invoke(app, ["evaluate", str(model), str(tmp_path / "b.h5")])
+    assert "'wind' is of shape (9,)" in told.stderr or "'rain' is of shape (5000,)" in told.stderr
     run("predict", model, path, "-o", tmp_path / "out.csv")
     with open(tmp_path / "out.csv") as file:
         assert file.readline() == "wind,rain\n"

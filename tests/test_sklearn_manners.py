@@ -211,7 +211,6 @@ def test_scores_by_fold_choose_penalties_and_features_by_fold():
     ("source", "settings", "options", "message"),
     [
         (srf.IteratorSource(iter([(X, Y)])), {}, {}, "gives its rows in order alone"),
-        (srf.ArraySource(X, Y), {"codes": srf.OneVsRest(decode="auto")}, {}, "name a decoder"),
         (srf.ArraySource(X, Y), {}, {"cv": 2}, "alpha='auto' needs cv=3"),
         (srf.ArraySource(X, Y), {}, {"cv": 1}, "cv must be an integer from 2 to 100, got 1"),
         (srf.ArraySource(X, Y), {"alpha": 1.0}, {"scoring": "f1"}, "scoring must be one of"),

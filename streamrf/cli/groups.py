@@ -1,6 +1,5 @@
 """Options that several commands share, and what their words stand for."""
 
-import contextlib
 import csv
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from streamrf.cli.options import (
     wrong,
 )
 from streamrf.engine import ClusterAddress, RunOptions
-from streamrf.errors import DatasetNotFoundError
+from streamrf.errors import DatasetNotFoundError, StreamrfError
 from streamrf.models import DECODINGS, ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Encoder
 from streamrf.solving import check_alpha
@@ -114,10 +113,15 @@ class WeightedRowOptions(TargetRowOptions):
             return named(self.y or "y")
         if encoder.table is not None:
             return named(list(encoder.table.targets) or "y")
-        if encoder.target_names:
-            with contextlib.suppress(DatasetNotFoundError):  # they may have come beside the rows
-                return named(list(encoder.target_names))
-        return named("y")
+        if not encoder.target_names:
+            return named("y")
+        try:
+            return named(list(encoder.target_names))
+        except StreamrfError as told:  # they may have come beside the rows
+            try:
+                return named("y")
+            except DatasetNotFoundError:
+                raise told from None
 
 
 def read_rows(text: str) -> tuple[int, int | None]:

@@ -14,9 +14,10 @@ from streamrf.models import ErrorSums, Model
 from streamrf.solving import SQUARED
 from streamrf.sources import Block, Ledger, as_rows, as_source
 from streamrf.statistics import MAX_FOLDS, KFoldSums, Statistics, kfold_index
-from streamrf.training import accumulate, is_auto_decode
+from streamrf.training import accumulate, compared, is_auto_decode
 
 MIN_INNER = 3  # folds, of which two are left to choose a penalty by
+CLEAR = 2.0  # standard errors, at most, of a difference of two counts of errors
 
 
 def cross_val_score(
@@ -36,9 +37,8 @@ def cross_val_score(
     each by the model that has not seen it. Exact: each model is that of the sums of its rows. With
     ``alpha="auto"`` each takes the penalty that is best by cross-validation on its own folds. What
     is learnt from a peek at the rows before a pass (scales, features="auto", a warp) is learnt once
-    and shared by all folds. The fold of a row is a hash of its place in its store. Without codes
-    the largest output names the class, or discriminants if the features were chosen by these: no
-    rows are held out to compare the two on.
+    and shared by all folds. The fold of a row is a hash of its place in its store. Decoders that a
+    fit compares are compared here, too: a fold takes the one that errs clearly less on the others.
 
     Parameters
     ----------
@@ -82,10 +82,12 @@ def cross_val_score(
     )
     settings = replace(estimator._settings(), hold_out=False, folds=cv)
     statistics = accumulate(source, settings=settings, run=run)
-    models = [_model(statistics, k, estimator) for k in range(cv)]
+    codes = _compared(statistics, estimator)
+    models = [_model(statistics, k, estimator, one) for one in codes for k in range(cv)]
     reading, _ = models[0].reading(source, on_bad_rows=estimator.on_bad_rows)
-    scored = fold(reading, _Scoring(models), _Scoring.update, run)
-    figures = [errors.report() for errors in scored.errors]
+    scored = fold(reading, _Scoring(models, cv), _Scoring.update, run)
+    reports = [errors.report() for errors in scored.errors]
+    figures = _chosen([reports[start : start + cv] for start in range(0, len(reports), cv)])
     name = scoring
     if name is None:
         name = "r2" if models[0].book is None else "accuracy"
@@ -109,8 +111,6 @@ def _check(source: Any, estimator: RandomFeatureEstimator, cv: int) -> None:
             " again: give a source of files or arrays, or use accumulate(...,"
             " folds=5).cross_validate()"
         )
-    if is_auto_decode(estimator.codes):
-        raise ParameterError("decode='auto' needs rows held out; name a decoder")
     if estimator.loss != SQUARED:
         raise ParameterError(
             f"loss={estimator.loss!r} reads the rows again for every model, and scores by fold come"
@@ -125,12 +125,38 @@ def _check(source: Any, estimator: RandomFeatureEstimator, cv: int) -> None:
         raise ParameterError(f"alpha='auto' needs cv={MIN_INNER} folds or more; name a penalty")
 
 
-def _model(statistics: Statistics, k: int, estimator: RandomFeatureEstimator) -> Model:
-    """Return the model of all rows but those of fold k."""
+def _compared(statistics: Statistics, estimator: RandomFeatureEstimator) -> list[Any]:
+    """Return codes by the decoders that a fit compares, the one that leads first."""
+    compares = isinstance(estimator.alpha, str) or is_auto_decode(estimator.codes)
+    is_of_classes = statistics.labels is not None
+    return (
+        compared(estimator.codes, statistics) if compares and is_of_classes else [estimator.codes]
+    )
+
+
+def _chosen(figures: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the figures of each fold by the decoder that errs clearly less on the other folds.
+
+    Parameters
+    ----------
+    figures : by decoder and fold
+    """
+    if len(figures) == 1:
+        return figures[0]
+    wrong = np.array([[one["error"] * one["n_rows"] for one in of_folds] for of_folds in figures])
+    others = wrong.sum(axis=1, keepdims=True) - wrong
+    clear = others[0] - others > CLEAR * np.sqrt(others[0] + others)
+    best = np.where(clear, others, np.inf)
+    best[0] = others[0]
+    return [figures[c][k] for k, c in enumerate(best.argmin(axis=0).tolist())]
+
+
+def _model(statistics: Statistics, k: int, estimator: RandomFeatureEstimator, codes: Any) -> Model:
+    """Return the model of all rows but those of fold k, of codes."""
     sums = statistics.sums
     assert isinstance(sums, KFoldSums)
     rest = replace(statistics, sums=sums.without(k), ledger=Ledger(), moments=None)
-    alpha, codes, is_auto = estimator.alpha, estimator.codes, isinstance(estimator.alpha, str)
+    alpha, is_auto = estimator.alpha, isinstance(estimator.alpha, str)
     if estimator.prune is not None:
         rest = rest.prune(estimator.prune, None if is_auto else alpha, codes)
     problem = rest.problem(codes).weighted(estimator.block_weights, 1.0 if is_auto else alpha)
@@ -140,18 +166,25 @@ def _model(statistics: Statistics, k: int, estimator: RandomFeatureEstimator) ->
 
 
 class _Scoring(Summary):
-    """The errors of models, each on the rows of its fold."""
+    """The errors of models, each on the rows of its fold.
+
+    Parameters
+    ----------
+    models : of every fold, once or for each of several decoders
+    n_folds : how many folds there are
+    """
 
     is_ordered = True  # errors of values are sums of floats
 
-    def __init__(self, models: Sequence[Model]) -> None:
-        self._models = models
+    def __init__(self, models: Sequence[Model], n_folds: int) -> None:
+        self._models, self._n_folds = models, n_folds
         self.errors: tuple[ErrorSums, ...] = tuple(model.no_errors() for model in models)
 
     def update(self, block: Block) -> None:
         """Add the errors of a block's rows."""
-        folds = kfold_index(as_rows(block).indices, len(self._models))
-        for k, (model, errors) in enumerate(zip(self._models, self.errors, strict=True)):
+        folds = kfold_index(as_rows(block).indices, self._n_folds)
+        for place, (model, errors) in enumerate(zip(self._models, self.errors, strict=True)):
+            k = place % self._n_folds
             rows = np.flatnonzero(folds == k)
             if len(rows):
                 part = block.take(rows)
@@ -165,7 +198,7 @@ class _Scoring(Summary):
 
     def fresh(self) -> "_Scoring":
         """Return a scoring that begins anew."""
-        return _Scoring(self._models)
+        return _Scoring(self._models, self._n_folds)
 
     def sealed(self) -> SideBySide:
         """Return the errors."""

@@ -31,6 +31,8 @@ from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.validation import warn_of_rounded
 
 WITHOUT_ROWS = {  # classes of queries, files and streams, and what to give in their place
+    ("anndata", "AnnData"): "the path of its file to open_source, or X.X and labels of X.obs",
+    ("netCDF4", "Dataset"): "the path of its file to open_source, or X['NAME'][:]",
     ("polars", "LazyFrame"): "X.collect(), or the names of the files that it reads",
     ("pyarrow", "FileSystemDataset"): "the names of its files, X.files",
     ("pyarrow", "InMemoryDataset"): "X.to_table()",

@@ -130,9 +130,12 @@ def open_handle(X: Any, y: Any, weights: Any, allow_sparse: bool) -> Source:
 
 
 def _check_open(X: Any) -> None:
-    """Raise ParameterError for what h5py had open and is closed."""
+    """Raise ParameterError for what h5py had open and is closed, or zarr, and is gone."""
     if isinstance(X, h5py.Dataset | h5py.Group) and not X:
         raise ParameterError(f"X is {X!r}; open its file again, or give its path to open_source")
+    is_zarr = _is_zarr(X, "Array") or _is_zarr(X, "Group")
+    if is_zarr and (folder := _path_of(X)) is not None and not os.path.isdir(folder):
+        raise ParameterError(f"X is {X!r}, whose folder {folder} is gone; zarr reads it as zeros")
 
 
 def _is_zarr(X: Any, kind: str) -> bool:

@@ -51,8 +51,8 @@ class HDF5Source(SeekableSource):
         Any dtype of numbers; rank above 2 is flattened row by row. Or of a group of sparse rows, as
         AnnData keeps them.
     y : name of the dataset of labels or targets, shape (n_rows,) or (n_rows, n_targets), or None
-        Several targets may be a dataset each, of shape (n_rows,), whose names have commas between
-        them. Labels are integers, floats without fractions or strings of fixed or variable length.
+        Several targets may be a dataset each, of shape (n_rows,): a list, or a text with commas.
+        Labels are integers, floats without fractions or strings of fixed or variable length.
         Of AnnData a column of `obs` too, by its own name. Where it has an entry for each place on
         all axes of X but the last, as a map of labels beside an image of many bands, these places
         are the rows. Classes that are written one-hot, as far as the first 64 rows of each file
@@ -106,7 +106,7 @@ class HDF5Source(SeekableSource):
         self,
         path: Paths,
         x: str = "X",
-        y: str | None = "y",
+        y: str | Sequence[str] | None = "y",
         weights: str | None = None,
         *,
         allow_sparse: bool = False,
@@ -116,8 +116,10 @@ class HDF5Source(SeekableSource):
         check_no_urls(names)
         check_names(names[0], x=x, y=y, weights=weights)
         check_roles(y, weights, names[0])
-        names_given: Any = (x, y, weights)
-        plain = (str(name) if isinstance(name, str) else name for name in names_given)
+        wanted = tuple(map(str, y)) if isinstance(y, list | tuple) else y
+        y = wanted[0] if isinstance(wanted, tuple) and len(wanted) == 1 else wanted
+        given: Any = (x, y, weights)
+        plain = (str(name) if isinstance(name, str) else name for name in given)
         self._names = Names(*plain)  # not NumPy's texts
         self._trust = Trust(allow_sparse, allow_external)
         self._look_at(names)
@@ -136,7 +138,7 @@ class HDF5Source(SeekableSource):
         self.n_rows = n_rows
         self.n_features, self.row_shape = files[0].n_features, files[0].row_shape
         self.names, target = files[0].columns, files[0].target
-        if self.names is not None and y is not None and target is not None and not target[1]:
+        if self.names is not None and isinstance(y, str) and target is not None and not target[1]:
             self.target_names = (y,)
         if files[0].targets:
             self.target_names = files[0].targets
@@ -215,7 +217,8 @@ class HDF5Source(SeekableSource):
     @property
     def settings(self) -> dict[str, str | None]:
         """Names of the datasets."""
-        return self._names._asdict()
+        y = self._names.y
+        return self._names._asdict() | {"y": ",".join(y) if isinstance(y, tuple) else y}
 
     def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
         """Read disjoint ranges of rows in ascending order, each file opened once."""

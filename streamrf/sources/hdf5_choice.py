@@ -40,7 +40,6 @@ def open_hdf5(
     table, x = _choice(names[0], x, y, weights, width) if names else (None, "X")
     if table is None:
         where = names[0] if names else "X"
-        y = ",".join(y) if isinstance(y, list | tuple) and y else y
         weights = one_name(weights, "weights", where)
         return HDF5Source(names, x, y, weights, **trust)
     allowed = Trust(trust["allow_sparse"], trust["allow_external"])

@@ -172,7 +172,7 @@ class Picked(Column):
 
 
 class SeveralTargets(Column):
-    """Targets in several datasets of one axis each.
+    """Targets in several datasets of one column each.
 
     Parameters
     ----------
@@ -182,42 +182,43 @@ class SeveralTargets(Column):
     Raises
     ------
     ShapeError
-        For one of text, of more axes or of another length.
+        For one of text, of more columns or of another length.
     """
 
     def __init__(self, columns: Mapping[str, Column], where: str) -> None:
-        self.names, self._columns = tuple(columns), tuple(columns.values())
-        self.parts = tuple(part for column in self._columns for part in column.parts)
-        self.others = tuple(part for column in self._columns for part in column.others)
-        first = self._columns[0]
+        self.names, self.columns = tuple(columns), tuple(columns.values())
+        n_rows = self.columns[0].shape[:1]
         for name, column in columns.items():
-            if len(column.shape) != 1 or len(column) != len(first) or column.is_text:
+            one_column = (*n_rows, *[1] * (len(column.shape) - 1))
+            if column.is_text or not n_rows or column.shape != one_column:
                 kind = "text" if column.is_text else f"shape {column.shape}"
                 raise ShapeError(
                     f"{where}: {name!r} is of {kind}; several targets are a dataset each of "
-                    f"numbers, here of shape ({len(first)},), or one dataset with a column for each"
+                    "numbers, of shape (n_rows,), or one dataset with a column for each"
                 )
-        self.shape = (len(first), len(columns))
-        self.dtype = np.result_type(*(column.dtype for column in self._columns))
+        self.parts = tuple(part for column in self.columns for part in column.parts)
+        self.others = tuple(part for column in self.columns for part in column.others)
+        self.shape = (len(self.columns[0]), len(columns))
+        self.dtype = np.result_type(*(column.dtype for column in self.columns))
 
     @property
     def held_bytes(self) -> int:
         """Of all of them."""
-        return sum(column.held_bytes for column in self._columns)
+        return sum(column.held_bytes for column in self.columns)
 
     def ranges_of(self, ranges: Ranges) -> list[Ranges]:
         """Return what is read of the parts of each."""
-        return [part for column in self._columns for part in column.ranges_of(ranges)]
+        return [part for column in self.columns for part in column.ranges_of(ranges)]
 
     def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
         """Return the rows, a column for each."""
         found, first = [], 0
-        for column in self._columns:
+        for column in self.columns:
 
             def fetch_of(part: int, start: int, stop: int, first: int = first) -> NDArray[Any]:
                 return fetch(first + part, start, stop)
 
-            found.append(column.joined(low, high, fetch_of, where))
+            found.append(column.joined(low, high, fetch_of, where).reshape(high - low))
             first += len(column.parts)
         return np.ma.stack(found, axis=1) if any(map(np.ma.isMA, found)) else np.stack(found, 1)
 

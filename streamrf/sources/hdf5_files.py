@@ -53,10 +53,10 @@ INDEX = "names of columns"
 
 
 class Names(NamedTuple):
-    """Names of the datasets."""
+    """Names of the datasets; several targets are a tuple, or a text with commas in it."""
 
     x: str
-    y: str | None
+    y: str | tuple[str, ...] | None
     weights: str | None
 
 
@@ -122,8 +122,8 @@ class File:
         return self.first + self.n_rows
 
 
-def where_of(name: str, dataset: str | None) -> str:
-    return f"{name}, dataset {dataset!r}"
+def where_of(name: str, dataset: str | tuple[str, ...] | None) -> str:
+    return f"{name}, dataset {','.join(dataset) if isinstance(dataset, tuple) else dataset!r}"
 
 
 def has_signature(path: str) -> bool:
@@ -171,7 +171,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
     with opened(path, name) as handle, decoding(name):
         found = datasets(handle, name, names, trust.pixels)
         index = _index_of(handle, name, names.x)
-        others: dict[str, dict[str, str]] = {}
+        others: dict[Any, dict[str, str]] = {}
         told: list[str] = []
         for column, key in ((index, INDEX), *zip(found, names, strict=True)):
             if column is not None and key is not None:
@@ -252,7 +252,8 @@ def datasets(file: h5py.File, name: str, names: Names, pixels: bool = False) -> 
     matrix_dtype(found.x.dtype, x)
     check_rank(found.x.shape, x)
     found = Datasets(*as_pixels(*found, pixels))
-    for part in found[1:]:
+    targets = found.y.columns if isinstance(found.y, SeveralTargets) else (found.y,)
+    for part in (*targets, found.weights):
         if isinstance(part, Picked) and part.parts == found.x.parts:
             raise ParameterError(
                 f"{name}: a column of {names.x!r} is target or weight, and would be in X, too; "
@@ -284,11 +285,17 @@ def _check_not_turned(x: Column, y: Column, names: Names, where: str) -> None:
     )
 
 
-def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> Column:
+def _dataset(file: h5py.File, name: str, wanted: str | tuple[str, ...], role: str) -> Column:
     """Return what a name means: a dataset, or of AnnData a column of observations, too."""
+    if isinstance(wanted, tuple):
+        if len(set(wanted)) < len(wanted):
+            raise ParameterError(
+                f"{name}: targets {list(wanted)} name one dataset twice; name each once"
+            )
+        return SeveralTargets({one: _dataset(file, name, one, role) for one in wanted}, name)
     place, item = where_of(name, wanted), file.get(wanted)
     if item is None and role == "y" and len(several := _several(wanted)) > 1:
-        return SeveralTargets({one: _dataset(file, name, one, role) for one in several}, name)
+        return _dataset(file, name, several, role)
     if item is None and (turned := turned_of(file, wanted)) is not None:
         column = column_of(turned, place, role != "x")
         return Turned(column if isinstance(column, Plain) else Plain(turned))
@@ -321,9 +328,9 @@ def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> Column:
     raise ShapeError(f"{name}: {wanted!r} is a group, not a dataset; it has {have}")
 
 
-def _several(wanted: str) -> list[str]:
+def _several(wanted: str) -> tuple[str, ...]:
     """Return the names in a text with commas between them."""
-    return [name for name in map(str.strip, wanted.split(",")) if name]
+    return tuple(name for name in map(str.strip, wanted.split(",")) if name)
 
 
 def _picked(file: h5py.File, wanted: str, where: str) -> Column | None:

@@ -207,13 +207,11 @@ def open_files(
     opener = next(iter(openers), open_hdf5)
     if opener in _LOCAL:
         check_no_urls(names)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"width": width} if opener is open_hdf5 else {}
     if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):
         more["pattern"] = os.fsdecode(entries[0])
     if opener not in (*_LOCAL, open_libsvm):
         more["folders"] = _folders(files)
-    if opener is open_hdf5:
-        more["width"] = width
     return _opened(opener, names, x, y, weights, trust, **more)
 
 
@@ -266,7 +264,7 @@ def _check_format(name: str) -> None:
     raise DataError(
         f"{name} is of no known format: {found} {known}, and it is not HDF5, which is read under"
         " any name; no option names a format: if it is one of these, rename it or link to it by a "
-        "name that ends so; if it is another, write its rows as one of these, as numpy.save does"
+        "name that ends so; if it is another, unpack it, or convert it to one, as by numpy.save"
     )
 
 

@@ -193,8 +193,9 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
 
 def check_roles(y: Any, weights: Any, where: str) -> None:
     """Raise ParameterError if one dataset, by its name, is asked for as targets and as weights."""
-    both = isinstance(y, str) and isinstance(weights, str)
-    if both and len({normpath(f"/{name.lstrip('/')}") for name in (y, weights)}) == 1:
+    targets = [y, *y.split(",")] if isinstance(y, str) else y if isinstance(y, list | tuple) else ()
+    ours = {normpath(f"/{str(name).strip().lstrip('/')}") for name in targets}
+    if isinstance(weights, str) and normpath(f"/{weights.lstrip('/')}") in ours:
         raise ParameterError(
             f"{where}: {y!r} is asked for both as targets and as weights; name another for one of "
             "them: y= or weights= (--y, --weights)"
@@ -214,11 +215,17 @@ def one_name(wanted: Any, role: str, where: str) -> Any:
 
 
 def check_names(where: str, **named: Any) -> None:
-    """Raise ParameterError for a name of a dataset, by its argument, that is no text."""
-    for role, name in named.items():
-        if name is not None and not isinstance(name, str):
+    """Raise ParameterError for a name of a dataset, by its argument, that is no text.
+
+    Those of several targets may be a list.
+    """
+    for role, given in named.items():
+        several = role == "y" and isinstance(given, list | tuple) and len(given) > 0
+        if not all(
+            name is None or isinstance(name, str) for name in (given if several else [given])
+        ):
             raise ParameterError(
-                f"{where}: {role} is the name of one dataset, as text, got {name!r}"
+                f"{where}: {role} is the name of one dataset, as text, got {given!r}"
             )
 
 

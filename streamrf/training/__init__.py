@@ -4,7 +4,7 @@ from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
 from streamrf.training.clustering import Clusters, cluster
 from streamrf.training.column_moments import load_moments, moments
-from streamrf.training.decoding import is_auto_decode, of_loss
+from streamrf.training.decoding import compared, is_auto_decode, of_loss
 from streamrf.training.feature_choice import Selection
 from streamrf.training.finishing import finish, foresee_finish
 from streamrf.training.foresight import READING, SOLVING
@@ -40,6 +40,7 @@ __all__ = [
     "bit_bytes",
     "check_job",
     "cluster",
+    "compared",
     "finish",
     "foresee_finish",
     "is_auto_decode",
