@@ -191,7 +191,7 @@ def test_closed_standard_input_is_told(monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     with (
         pytest.raises(BadParameter, match="- is standard input, which is closed"),
-        _rows(["-"], None, 3),
+        _rows(["-"], None, None),
     ):
         pass
 

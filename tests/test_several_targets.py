@@ -118,13 +118,38 @@ def test_of_targets_that_are_none_their_own_dataset_is_named(path):
         srf.RandomFeatureClassifier(MAP).fit(srf.HDF5Source(path, "spectra", "wind"))
 
 
-def test_rows_of_a_model_are_those_of_its_width(path):
+def test_rows_of_a_model_are_those_of_its_width(path, caplog):
     with pytest.raises(DatasetNotFoundError, match="no dataset 'X'"):
         open_files(path)
-    assert open_files(path, width=4).where.endswith("dataset 'spectra'")
+    with caplog.at_level("INFO"):
+        assert open_files(path, width=4).where.endswith("dataset 'spectra'")
+    assert "X is the dataset 'spectra', the only one of 4 columns" in caplog.text
     assert open_files(path, y="wind", width=2).where.endswith("dataset 'both'")
     with pytest.raises(DatasetNotFoundError, match="no dataset 'X'"):
         open_files(path, width=5)
+
+
+@pytest.mark.parametrize(
+    ("others", "x"),
+    [
+        ({"centres": X[:5]}, "rows"),  # fewer rows are others
+        ({"words": np.full((N, 4), b"a")}, "rows"),
+        ({"rows2": X}, None),
+        ({"image": np.ones((N, 3, 4)), "rows": X[:, :3]}, "image"),  # of bands
+        ({"image": np.ones((N, 3, 4))}, None),
+        ({"wide": np.ones((N + 1, 5))}, None),
+        ({"table": np.zeros(N + 1, [("a", "f8"), ("b", "f8")])}, None),
+    ],
+)
+def test_what_has_the_width_is_not_always_the_rows(tmp_path, others, x):
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        for name, values in ({"rows": X, "more": X[:, :2]} | others).items():
+            file[name] = values
+    if x is None:
+        with pytest.raises(DatasetNotFoundError, match="no dataset 'X'"):
+            open_files(tmp_path / "b.h5", width=4)
+    else:
+        assert open_files(tmp_path / "b.h5", width=4).where.endswith(f"dataset {x!r}")
 
 
 def run(*words):
@@ -142,6 +167,7 @@ def test_a_model_finds_rows_and_targets_by_what_it_learnt(path, tmp_path):
     run("fit", path, "--x", "spectra", "--y", "wind, rain", *words, "--model", model)
     told = run("evaluate", model, path, "--json")
     assert "left out" not in told.stderr
+    assert "'spectra', the only one of 4 columns" in told.stderr
     found = json.loads(told.stdout)["by_target"]
     assert [one["target"] for one in found] == ["wind", "rain"]
     shown = run("evaluate", model, path).stdout

@@ -21,6 +21,7 @@ from streamrf.cli.progress import working
 from streamrf.display import format_time
 from streamrf.errors import ParameterError
 from streamrf.models import Model, load_model
+from streamrf.preprocessing import Encoder
 from streamrf.sources import SeekableSource, open_files, open_text
 from streamrf.storage import replacing
 
@@ -78,7 +79,7 @@ def predict(
         kind = output_class(output)
         trained = load_model(model)  # before standard input, which is read once
         fields = _fields(trained, model, wanted)
-        source = stack.enter_context(_rows(data, rows, trained.n_features))
+        source = stack.enter_context(_rows(data, rows, trained.encoder))
         source = source.of_width(trained.n_features)
         check(source)
         with working(cluster, threads, source.n_rows) as (client, bar):
@@ -113,9 +114,10 @@ def predict(
 
 
 @contextlib.contextmanager
-def _rows(data: list[str], rows: RowOptions, width: int) -> Iterator[SeekableSource]:
-    """Yield the rows of files, see `open_files`, or of standard input."""
+def _rows(data: list[str], rows: RowOptions, encoder: Encoder) -> Iterator[SeekableSource]:
+    """Yield the rows of files, as those that an encoder was made of, or of standard input."""
     if STANDARD not in data:
+        width = None if encoder.table else encoder.n_features
         yield open_files(data, rows.x, width=width, **rows.trust())
         return
     if len(data) > 1:

@@ -1,7 +1,9 @@
 """What X is in an HDF5 file: a dataset, or a table and its columns."""
 
 import fnmatch
+import logging
 import math
+import os
 from typing import Any
 
 import h5py
@@ -25,6 +27,8 @@ from streamrf.sources.hdf5_tables import HDF5Table, cells_in
 from streamrf.sources.table_roles import Wanted
 from streamrf.sources.tables import TableSource
 from streamrf.sources.validation import one_name
+
+logger = logging.getLogger("streamrf")
 
 
 def open_hdf5(
@@ -108,8 +112,7 @@ def _by_targets(file: h5py.File, targets: list[str], width: int | None) -> tuple
     """Return what X is where nothing is called so.
 
     The only table with the targets; or the only one, or dataset of several columns, with as many
-    rows as they have; without targets the only one of all. Of several, the only dataset of
-    `width` columns.
+    rows as they have; without targets the only one of all. Of several, what `_of_width` leaves.
     """
     tables = tables_of(file)
     near, tables_left = [], []
@@ -131,13 +134,27 @@ def _by_targets(file: h5py.File, targets: list[str], width: int | None) -> tuple
     if lengths:  # else the targets are to be told of
         found = [one for one in found if _length(item_of(file, one[0] or one[1] or "")) in lengths]
     if len(found) > 1 and width is not None:
-        sizes = {
-            name: math.prod(entry.shape[1:])
-            for name, entry in entries_of(file).items()
-            if entry.shape
-        }
-        found = [(None, name) for _, name in found if sizes.get(name) == width]
+        found = _of_width(file, found, width)
     return found[0] if len(found) == 1 else (None, "X")
+
+
+def _of_width(
+    file: h5py.File, found: list[tuple[str | None, Any]], width: int
+) -> list[tuple[str | None, Any]]:
+    """Return the datasets of numbers of so many columns, or bands, of those with the most rows."""
+    lengths = [_length(item_of(file, table or name or "")) or 0 for table, name in found]
+    entries = entries_of(file)
+    left: list[tuple[str | None, Any]] = []
+    for n_rows, (table, name) in zip(lengths, found, strict=True):
+        entry = None if table is not None else entries.get(name)
+        if entry is not None and n_rows == max(lengths) and entry.part.dtype.kind in "biuf":
+            sizes = (entry.shape or ())[1:]
+            is_wide = math.prod(sizes) == width or (len(sizes) > 1 and sizes[-1] == width)
+            left += [(None, name)] if is_wide else []
+    if len(left) == 1:
+        told = "%s: X is the dataset %r, the only one of %s columns; another: x= (--x)"
+        logger.info(told, os.path.basename(file.filename), left[0][1], f"{width:,}")
+    return left
 
 
 def _is_loose(file: h5py.File, name: str) -> bool:
