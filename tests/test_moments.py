@@ -493,7 +493,8 @@ def test_moments_of_other_columns_are_refused_by_name(rng, tmp_path):
     assert (unnamed + others).names == ("b", "c")
     found = accumulated_table(source, unnamed)
     np.testing.assert_array_equal(found.encoder.preprocessing.shift, others.mean)
-    found = accumulated_table(srf.ArraySource(X, y), others)
+    with pytest.warns(srf.StreamrfWarning, match="moments of b, c, and X has no names of columns"):
+        found = accumulated_table(srf.ArraySource(X, y), others)
     np.testing.assert_array_equal(found.encoder.preprocessing.shift, others.mean)
     with pytest.raises(FormatError, match="names"):
         srf.Moments.from_tree(others.to_tree() | {"names": ["b"]})

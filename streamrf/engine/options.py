@@ -82,7 +82,7 @@ class RunOptions:
         },
     )
     memory_limit: int | str | None = field(
-        default=None, metadata={"help": "Most memory to use (default: 4/5 of what is free)."}
+        default=None, metadata={"help": "Memory of this process (default: 4/5 of what is free)."}
     )
     n_threads: int | None = field(
         default=None, metadata={"help": "Threads that compute (default: all)."}

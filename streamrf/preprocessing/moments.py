@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamrf import storage
 from streamrf.display import Card, listed
-from streamrf.errors import MergeError, ShapeError, check_kind
+from streamrf.errors import MergeError, ShapeError, check_kind, warn
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64, Unlocked, unlocked
 from streamrf.sources import Block, SparseRows, as_matrix, by_columns, check_no_frame, check_rows
@@ -366,6 +366,11 @@ def scales_for(moments: Moments, names: tuple[str, ...], n_features: int, where:
                 "columns"
             )
         moments = moments.take(np.array([index[name] for name in names]))
+    elif moments.names:
+        warn(
+            f"scale_like (--scale-like) has moments of {listed(moments.names, MAX_NAMED)}, and "
+            f"{where} has no names of columns, so they are taken in their order"
+        )
     if moments.n_features != n_features:
         raise ShapeError(
             f"scale_like has the moments of {moments.n_features} columns, but {where} has "
