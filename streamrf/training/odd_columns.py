@@ -19,6 +19,10 @@ FAR = 2.0**18  # deviations from 0, where float32 has 32 numbers a deviation
 TINY = 1e-37  # from where on down float32 holds less and less of a value
 ROUNDED = 2.0**-46  # of a constant, by which float64 may vary: 64 times its rounding
 _CODE = re.compile(r"-?9{2,}|-?\d(\.\d+)?e\+\d+|-?214748364[78]")
+MIN_RARE, RARE_APART = (
+    999,
+    10.0,
+)  # of a code in few rows: size, and spreads of others that it is off
 UNSEEN = 1e-3  # of the greatest deviation of a column
 
 
@@ -147,13 +151,32 @@ def _warn_of_codes(columns: Columns) -> None:
     places = [j for j, pair in enumerate(ends) if any(map(_is_code, pair))]
     found = far_values(columns.X[:, places]) if places else {}
     codes = {places[j]: value for j, value in found.items() if _is_code(value)}
+    many = "many rows have"
+    if not codes:
+        codes = {j: value for j in places if (value := _rare_code(columns.X[:, j])) is not None}
+        many = "some rows have"
     if codes:
         shown = f"{next(iter(codes.values())):.10g}"
         warn(
-            f"{columns.named([*codes])} of X: many rows have {shown}, far from all "
+            f"{columns.named([*codes])} of X: {many} {shown}, far from all "
             "others, as a number that stands for what is missing; to a kernel it is a distance: "
             "use normalize='quantile' (--normalize quantile), or put the mean in its place"
         )
+
+
+def _rare_code(column: Any) -> float | None:
+    """Return the least or greatest value if it is a code of three digits or more, very far off."""
+    values = np.sort(column.astype(np.float64))
+    for code, others in (
+        (values[0], values[values > values[0]]),
+        (values[-1], values[values < values[-1]]),
+    ):
+        if abs(code) < MIN_RARE or not _is_code(code) or not len(others):
+            continue
+        low, high = np.quantile(others, (0.05, 0.95))
+        if np.abs(others - code).min() > RARE_APART * (high - low) > 0:
+            return float(code)
+    return None
 
 
 def _is_code(value: float) -> bool:
