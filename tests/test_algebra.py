@@ -295,10 +295,11 @@ def test_5000_rows_removed_are_those_of_a_pass_that_never_saw_them(data_dir, tmp
 )  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(arguments, message, folder):
     before = set(folder.iterdir())
-    Path("out.h5").write_text("earlier")
+    earlier = content("s0.h5")
+    Path("out.h5").write_bytes(earlier)
     line = refused("stats", *arguments, "-o", "out.h5")
     assert re.search(message, line), line
-    assert content("out.h5") == b"earlier"
+    assert content("out.h5") == earlier
     assert set(folder.iterdir()) - before == {folder / "out.h5"}
 
 

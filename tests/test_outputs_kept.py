@@ -44,7 +44,7 @@ def run(*words):
         (("solve", "s.h5", "--alpha", "1", "--model"), "a model file of streamrf"),
         (("stats", "subtract", "s.h5", "s.h5", "-o"), "a statistics file of streamrf"),
         (("moments", "a.h5", "-o"), "a moments file of streamrf"),
-        (("predict", "m.h5", "a.h5", "-o"), "a file of predictions or a report"),
+        (("predict", "m.h5", "a.h5", "-o"), "what this command writes there"),
     ],
 )
 def test_what_is_of_another_kind_is_kept(folder, words, kind):
@@ -68,6 +68,21 @@ def test_what_is_of_the_same_kind_is_replaced(folder):
     ):
         code, told = run(*words)
         assert code == 0, told
+
+
+@pytest.mark.parametrize("name", ["notes", "notes.h5", "notes.npy", "notes.parquet", "notes.arrow"])
+def test_predictions_replace_files_of_their_format(folder, name):
+    (folder / name).write_text("all of my notes")
+    code, told = run("predict", "m.h5", "a.h5", "-o", name)
+    assert code == 1
+    assert f"{name} exists and is not what this command writes there" in told
+    (folder / name).unlink()
+    for _ in range(2):
+        assert run("predict", "m.h5", "a.h5", "-o", name)[0] == 0
+    code, told = run("report", "m.h5", "-o", name if name == "notes" else "notes.csv")
+    assert code == 1
+    for _ in range(2):
+        assert run("report", "m.h5", "-o", "page.html")[0] == 0
 
 
 def test_damaged_files_are_kept(folder):

@@ -474,7 +474,7 @@ def test_a_fit_chooses_within_the_budget_given(waves):
     CliRunner().invoke(app, words, catch_exceptions=False)
     assert srf.load_model("m.h5").encoder.tried == quick.table()
     named = CliRunner().invoke(app, [*words, "--map", "fourier"])
-    assert "--budget: is for features that are chosen" in named.output
+    assert "--budget is for features that are chosen" in named.output
     begun = srf.accumulate(source, "auto", **options)
     with pytest.raises(ParameterError, match=r"budget .* is for a choice of features"):
         srf.accumulate(source, "auto", like=begun, budget=1)
@@ -516,7 +516,9 @@ def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
     assert "next      streamrf fit with the same rows, --budget 0.01, and seed chooses" in said
     lines = run(app, ["select", "rows.h5", "--components", "64"]).stdout.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("candidate ")) + 1
-    assert lines[start - 3].startswith("The first is the winner. The best are compared on other")
+    assert lines[start - 3].startswith(
+        "The first is the winner. The best of these are compared further"
+    )
     errors = [line.split("  ")[-1] for line in lines[start:]]
     assert errors == [f"{100 * error:.2f} %" for error in tried["error"][: len(errors)]]
     info = run(app, ["info", "m.h5"])

@@ -102,7 +102,7 @@ def test_later_missing_lists_are_told():
     lists = E.tolist()
     lists[3] = None
     rows = of(pa.array(lists, pa.list_(pa.float32()))).select(["e", "z"])
-    with pytest.warns(StreamrfWarning, match="1 values were .* missing"):
+    with pytest.warns(StreamrfWarning, match="1 values are unlike .* missing"):
         assert stats.solve(1e-3).predict(rows).shape == (N,)
 
 

@@ -134,7 +134,7 @@ def _median(seconds: list[float]) -> str:
 
 
 def warmup() -> Answer:
-    """Compile all kernels now and keep them on disk, so that no later run has to."""
+    """Compile the kernels of fits and predictions now and keep them on disk for later runs."""
     from rich.console import Console  # not at the start of every command
 
     console = Console(stderr=True)

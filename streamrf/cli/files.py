@@ -28,7 +28,7 @@ _KINDS = {"--model": "model", "--statistics": "statistics"}
 
 @contextlib.contextmanager
 def writing(
-    outputs: Mapping[str, str | None], inputs: Iterable[str], kind: str = ""
+    outputs: Mapping[str, str | None], inputs: Iterable[str], kind: str = "", start: bytes = b""
 ) -> Iterator[Callable[[Source], None]]:
     """Check outputs before the work; if it ends early, add to its error what was written.
 
@@ -39,6 +39,7 @@ def writing(
     outputs : paths by their options
     inputs : paths and patterns of files that must not be overwritten, and folders of such
     kind : of the saved file that --output is; "" of predictions and reports
+    start : of these, first bytes of such a file, where it has any
     """
     named = {option: path for option, path in outputs.items() if path is not None}
     inputs = [path_of(name) for name in inputs]
@@ -62,7 +63,7 @@ def writing(
                 "choose another folder"
             )
         if option != "--checkpoint":  # which is looked at when it is opened
-            _check_replaced(f"{option} {path}", target, _KINDS.get(option, kind))
+            _check_replaced(f"{option} {path}", target, _KINDS.get(option, kind), start)
     before = {path: identity(path) for path in named.values()}
 
     def check(source: Source) -> None:
@@ -110,16 +111,18 @@ def _check_output(what: str, target: str) -> None:
         raise StorageError(f"{what}: no right to write in the folder {folder}; choose another")
 
 
-def _check_replaced(what: str, target: str, kind: str) -> None:
+def _check_replaced(what: str, target: str, kind: str, start: bytes) -> None:
     """Raise ParameterError where an output would replace what is not of its kind, as data are."""
     if not os.path.isfile(target) or not os.path.getsize(target):
         return
     if kind:
         is_alike = is_saved(target, kind)
     else:
-        is_alike = not is_saved(target) and not (has_signature(target) and _is_other(target))
+        with open(target, "rb") as file:
+            is_alike = file.read(len(start)).lower() == start.lower() and not is_saved(target)
+        is_alike = is_alike and not (has_signature(target) and _is_other(target))
     if not is_alike:
-        like = f"a {kind} file of streamrf" if kind else "a file of predictions or a report"
+        like = f"a {kind} file of streamrf" if kind else "what this command writes there"
         raise ParameterError(
             f"{what} exists and is not {like}, so it is not replaced: choose another name, or "
             "delete it first"

@@ -1,6 +1,7 @@
 """Options that several commands share, and what their words stand for."""
 
 import csv
+import posixpath
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -115,8 +116,9 @@ class WeightedRowOptions(TargetRowOptions):
             return named(list(encoder.table.targets) or "y")
         if not encoder.target_names:
             return named("y")
+        group = posixpath.dirname(self.x or "")  # that of one file's parts, as test/X
         try:
-            return named(list(encoder.target_names))
+            return named([posixpath.join(group, name) for name in encoder.target_names])
         except StreamrfError as told:  # they may have come beside the rows
             try:
                 return named("y")

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from streamrf.errors import ParameterError
-from streamrf.storage import Datasets
+from streamrf.storage import HDF5_SIGNATURE, Datasets
 
 GROUP_ROWS, GROUP_BYTES = 65_536, 64 << 20  # of a row group or batch, or one block
 
@@ -59,9 +59,11 @@ class Output(ABC):
     Attributes
     ----------
     text_bytes : of a value that is written as text, at most
+    start : first bytes of such a file; none of text
     """
 
     text_bytes: ClassVar[int] = 0
+    start: ClassVar[bytes] = b""
 
     def __init__(
         self,
@@ -98,6 +100,8 @@ class Output(ABC):
 
 class HDF5Output(Output):
     """A dataset of each field, and one of the labels."""
+
+    start = HDF5_SIGNATURE
 
     def _begin(self, n_rows: int, labels: np.ndarray | None) -> None:
         stored = {field.name: _storable_dtype(field.dtype, labels) for field in self._fields}
@@ -160,6 +164,8 @@ class TSVOutput(CSVOutput):
 class ArrowOutput(Output):
     """An Arrow (Feather) file."""
 
+    start = b"ARROW1"
+
     def _begin(self, n_rows: int, labels: np.ndarray | None) -> None:
         empty = {field.name: np.empty(field.shape(0), field.dtype) for field in self._fields}
         schema = self._table(empty).schema
@@ -203,6 +209,8 @@ class ArrowOutput(Output):
 class ParquetOutput(ArrowOutput):
     """A Parquet file."""
 
+    start = b"PAR1"
+
     def _opened(self, schema: Any) -> Any:
         from pyarrow import parquet
 
@@ -215,6 +223,8 @@ class ParquetOutput(ArrowOutput):
 
 class NpyOutput(Output):
     """An array of the labels or values; with more fields, a structured array of them by name."""
+
+    start = b"\x93NUMPY"
 
     def _begin(self, n_rows: int, labels: np.ndarray | None) -> None:
         first = self._fields[0]

@@ -22,7 +22,7 @@ from streamrf.display import format_time
 from streamrf.errors import ParameterError
 from streamrf.models import Model, load_model
 from streamrf.preprocessing import Encoder
-from streamrf.sources import SeekableSource, open_files, open_text
+from streamrf.sources import SeekableSource, is_url, open_files, open_text
 from streamrf.storage import replacing
 
 STANDARD = "-"  # input or output
@@ -75,8 +75,8 @@ def predict(
     files = [model, *(name for name in data if name != STANDARD)]
     outputs = {"--output": None if is_shown else output}
     with contextlib.ExitStack() as stack:
-        check = stack.enter_context(writing(outputs, files))
-        kind = output_class(output)
+        kind = HDF5Output if is_url(output) else output_class(output)  # URLs are refused next
+        check = stack.enter_context(writing(outputs, files, start=kind.start))
         trained = load_model(model)  # before standard input, which is read once
         fields = _fields(trained, model, wanted)
         source = stack.enter_context(_rows(data, rows, trained.encoder))

@@ -56,7 +56,8 @@ def report(
     began = time.perf_counter()
     if rows.given and not data.data:
         raise misused(rows.given[0], "is for rows to evaluate on; give --data, or leave it out")
-    with writing({"--output": output}, [*files, *(data.data or [])]) as check:
+    inputs = [*files, *(data.data or [])]
+    with writing({"--output": output}, inputs, start=b"<!doctype html>") as check:
         reports.check_drawing()
         given = _load(files)
         encoder = next((item.encoder for item in given.values()), None)

@@ -1,7 +1,7 @@
 """`streamrf evaluate`: the errors of a model on rows with targets."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from streamrf.engine import window
 from streamrf.models import load_model
 
 MAX_CONFUSIONS = 3  # shown to a person; --json has the whole matrix
+MAX_TARGETS = 10
 
 
 def evaluate(
@@ -87,14 +88,23 @@ def _summary(figures: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
         yield "RMSE", f"{figures['rmse']:.6g}"
         yield "MAE", f"{figures['mae']:.6g}"
         yield "R2", f"{figures['r2']:.4f}"
-        for place, one in enumerate(figures.get("by_target", ())):
-            name = one.get("target", f"target {place + 1}")
-            yield f"  {name}", f"RMSE {one['rmse']:.6g}, MAE {one['mae']:.6g}, R2 {one['r2']:.4f}"
+        yield from _by_target(figures.get("by_target", ()))
         if "coverage" in figures:
             shares = [f"{100 * share:.1f}" for share in figures["coverage"].values()]
             levels = [f"{100 * float(level):g}" for level in figures["coverage"]]
             yield "coverage", f"{', '.join(shares)} % by intervals of {', '.join(levels)} %"
     yield "time", f"{format_time(figures['seconds'])}, {figures['rows_per_second']:,.0f} rows/s"
+
+
+def _by_target(figures: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the figures of each target, of many those that are explained least."""
+    order = np.argsort([one["r2"] for one in figures])[:MAX_TARGETS]
+    for place in sorted(order.tolist()):
+        one = figures[place]
+        name = one.get("target", f"target {place + 1}")
+        yield f"  {name}", f"RMSE {one['rmse']:.6g}, MAE {one['mae']:.6g}, R2 {one['r2']:.4f}"
+    if len(figures) > MAX_TARGETS:
+        yield "  ...", f"of {len(figures):,} targets those of the least R2; all: --json"
 
 
 def _confusions(figures: dict[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import numpy as np
@@ -98,9 +98,13 @@ class ValueErrors(ErrorSums):
     ----------
     n_targets : targets of a row
     has_deviations : whether rows come with the standard deviations of their predictions
+    names : of the targets, or empty
     """
 
-    def __init__(self, n_targets: int, has_deviations: bool = False) -> None:
+    def __init__(
+        self, n_targets: int, has_deviations: bool = False, names: Sequence[str] = ()
+    ) -> None:
+        self._names = tuple(names)
         zeros = np.zeros(n_targets)
         self.n_rows = self.n_trained = self.n_unseen = 0
         self.weight = 0.0
@@ -120,7 +124,7 @@ class ValueErrors(ErrorSums):
         if y.shape[1] != predicted.shape[1]:
             raise ShapeError(f"rows have {y.shape[1]} targets, the model {predicted.shape[1]}")
         w = np.ones(len(y)) if weights is None else weights
-        part = ValueErrors(len(self.squares), self.has_deviations)
+        part = ValueErrors(len(self.squares), self.has_deviations, self._names)
         part.n_rows, part.weight = len(y), float(w.sum())
         if part.weight == 0:
             self.n_rows += part.n_rows
@@ -142,7 +146,7 @@ class ValueErrors(ErrorSums):
             raise MergeError(
                 f"one side has {len(self.squares)} targets, the other {len(other.squares)}"
             )
-        both = type(self)(len(self.squares), self.has_deviations)
+        both = type(self)(len(self.squares), self.has_deviations, self._names)
         both.n_rows = self.n_rows + other.n_rows
         both.n_trained = self.n_trained + other.n_trained
         both.n_unseen = self.n_unseen + other.n_unseen
@@ -173,8 +177,10 @@ class ValueErrors(ErrorSums):
             "mae": self.absolutes / self.weight,
             "r2": r2,
         }
+        names = [{"target": name} for name in self._names] or [{}] * len(r2)
         each = [
-            {name: float(figure[k]) for name, figure in figures.items()} for k in range(len(r2))
+            {**named, **{name: float(figure[k]) for name, figure in figures.items()}}
+            for k, named in enumerate(names)
         ]
         shares = (self.covered / self.weight).mean(axis=1).tolist()
         intervals = {

@@ -288,7 +288,7 @@ class Model(Card, Predictor):
         if return_std:
             self._checked_posterior()
         if self.book is None:
-            return ValueErrors(len(self.intercept), return_std)
+            return ValueErrors(len(self.intercept), return_std, self.encoder.target_names)
         return ClassErrors(self.labels, self.probabilities, self.book.margin)
 
     def count(self, block: Block, scores: Floats, errors: ErrorSums) -> None:

@@ -229,12 +229,7 @@ class Predictor(Scorer):
         evaluation = Evaluation(self._judge, self.no_errors(return_std))
         errors = fold(reading, evaluation, Evaluation.update, run).errors
         warn_of_unseen(errors.n_unseen)
-        figures = errors.report()
-        names = self.encoder.target_names
-        if names and "by_target" in figures:
-            each = zip(names, figures["by_target"], strict=True)
-            figures["by_target"] = [{"target": name, **one} for name, one in each]
-        return figures
+        return errors.report()
 
     def _judge(self, block: Block, errors: ErrorSums) -> None:
         errors.n_unseen += block.n_unseen

@@ -22,6 +22,8 @@ MAX_NAMED = 40  # classes up to which the drawing names them
 MAX_CLASSES = 100  # classes with a row of their own
 MAX_MISTAKES = 20
 
+MAX_TARGETS = 20  # in a table
+
 
 def on_data(found: Findings, where: str) -> Section:
     """Return errors on the data: of classes, or of values."""
@@ -54,12 +56,16 @@ def _of_values(found: Findings, error: dict[str, Any]) -> Parts:
     text = [*_trained_on(error)]
     tables = [Table(f"Of {found.of_rows(error['n_rows'])}", ["figure", "value"], rows)]
     if "by_target" in error:
+        each = sorted(enumerate(error["by_target"], 1), key=lambda one: one[1]["r2"])[:MAX_TARGETS]
         by_name = [
-            [str(one.get("target", place)), *(number(one[name]) for name in ("rmse", "mae", "r2"))]
-            for place, one in enumerate(error["by_target"], 1)
+            [str(one.get("target", k)), *(number(one[name]) for name in ("rmse", "mae", "r2"))]
+            for k, one in sorted(each, key=lambda one: one[0])
         ]
+        of_many = len(error["by_target"]) > MAX_TARGETS
+        which = f"The {MAX_TARGETS} targets of the least R2" if of_many else "Each target"
         heads = ["target", "root mean squared error", "mean absolute error", "R2"]
-        tables.append(Table("Of each target; the figures above are means of these", heads, by_name))
+        title = f"{which}; the figures above are means over all"
+        tables.append(Table(title, heads, by_name))
     n = f"{len(sample.truth):,} rows"
     truth, values = sample.truth[:, 0], sample.values[:, 0]
     if sample.truth.shape[1] > 1:

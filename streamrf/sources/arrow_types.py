@@ -19,6 +19,13 @@ def arrow() -> Any:
     return pyarrow
 
 
+def index_of(schema: Any) -> tuple[str, ...]:
+    """Return the columns that pandas has written its index as."""
+    told = (schema.pandas_metadata or {}).get("index_columns", ())
+    index = tuple(name for name in told if isinstance(name, str) and name in schema.names)
+    return tuple(dict.fromkeys((*index, *(n for n in schema.names if n.startswith(INDEX)))))
+
+
 def kind_of(type_: Any) -> str | None:
     """Return the kind of column that an Arrow type is, "empty" for null, None for no known kind."""
     types = arrow().types

@@ -16,9 +16,12 @@ _DAY = 1440 * _MINUTE
 
 
 def one_array(values: Any) -> Any:
-    """Return a column as one Arrow array."""
+    """Return a column as one Arrow array, whose missing values no dictionary holds."""
     pa = arrow()
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    found = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_dictionary(found.type) and found.dictionary.null_count:
+        return found.dictionary.take(found.indices).dictionary_encode()
+    return found
 
 
 def as_strings(values: Any) -> Any:

@@ -19,7 +19,7 @@ from streamrf.errors import (
     check_readable,
     check_undated,
 )
-from streamrf.sources.arrow_types import INDEX, arrow, kind_of
+from streamrf.sources.arrow_types import INDEX, arrow, index_of, kind_of
 from streamrf.sources.dask_array import check_not_persisted, computed, in_memory
 from streamrf.sources.derived import check_names, names_of, target_places
 from streamrf.sources.paths import is_paths
@@ -116,6 +116,8 @@ class FrameTable(Table):
         self._table = table.combine_chunks()
         self.n_rows = len(table)
         self.types = dict(zip(table.schema.names, table.schema.types, strict=True))
+        if self.name == "Table":  # of Arrow; those of pandas have left theirs out
+            self.index = tuple(name for name in index_of(table.schema) if name in self.types)
 
     def head(self, stop: int) -> "FrameTable":
         """Return the table of the rows before one."""

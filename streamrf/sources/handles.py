@@ -101,10 +101,10 @@ def path_of_group(X: Any) -> str:
     if path is None:
         raise ParameterError(f"X is {X!r}, in no file that can be opened again; give arrays")
     if isinstance(X, h5py.Group) and X.name != "/":
-        name = X.name[1:] + ("/X" if "X" in X else "")
+        name = f"{X.name[1:]}/{'X' if 'X' in X else 'NAME'}"
         raise ParameterError(
-            f"X is the group {X.name!r} of an HDF5 file; use open_source({path!r}, x={name!r}, "
-            "y=...)"
+            f"X is the group {X.name!r} of an HDF5 file; give the file, whose names have the group "
+            f"before them: open_source({path!r}, x={name!r}, y=...)"
         )
     return path
 

@@ -171,7 +171,8 @@ class HDF5Source(SeekableSource):
 
     @property
     def where_targets(self) -> str:
-        return where_of(self._of_files, self._names.y)
+        y = self._names.y
+        return self.where if y is None else where_of(self._of_files, y)
 
     @property
     def stores(self) -> list[Store]:
@@ -218,7 +219,9 @@ class HDF5Source(SeekableSource):
     def settings(self) -> dict[str, str | None]:
         """Names of the datasets."""
         y = self._names.y
-        return self._names._asdict() | {"y": ",".join(y) if isinstance(y, tuple) else y}
+        names = y.split(",") if isinstance(y, str) else y or ()
+        told = None if y is None else ",".join(map(str.strip, names))  # however it was written
+        return self._names._asdict() | {"y": told}
 
     def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
         """Read disjoint ranges of rows in ascending order, each file opened once."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import h5py
 
+from streamrf.errors import DataError
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.hdf5_files import Trust, browsed
 from streamrf.sources.hdf5_groups import column_of
@@ -27,6 +28,7 @@ from streamrf.sources.hdf5_tables import HDF5Table, cells_in
 from streamrf.sources.table_roles import Wanted
 from streamrf.sources.tables import TableSource
 from streamrf.sources.validation import one_name
+from streamrf.storage import is_saved
 
 logger = logging.getLogger("streamrf")
 
@@ -41,6 +43,12 @@ def open_hdf5(
     names, x, y, weights, trust : see `open_source`
     width : see `open_files`
     """
+    for name in names:
+        if os.path.isfile(name) and is_saved(name):
+            raise DataError(
+                f"{name} is a file that streamrf has saved, of no rows; give files of data (what "
+                "it is says streamrf info)"
+            )
     table, x = _choice(names[0], x, y, weights, width) if names else (None, "X")
     if table is None:
         where = names[0] if names else "X"

@@ -15,6 +15,7 @@ from streamrf.errors import BadRowError, ShapeError
 from streamrf.jit.threads import n_granted
 from streamrf.sources.hdf5_chunks import RowReader, read_rows, read_slices
 from streamrf.sources.seekable import Ranges
+from streamrf.sources.validation import warn_of_rounded
 
 Fetch = Callable[[int, int, int], NDArray[Any]]  # entries of a part, from one to another
 
@@ -176,8 +177,12 @@ class SeveralTargets(Column):
 
     Parameters
     ----------
-    columns : by their names
+    columns : by their paths
     where : what they are called in messages
+
+    Attributes
+    ----------
+    names : the last parts of their paths, where these are different, as of other files or groups
 
     Raises
     ------
@@ -186,7 +191,8 @@ class SeveralTargets(Column):
     """
 
     def __init__(self, columns: Mapping[str, Column], where: str) -> None:
-        self.names, self.columns = tuple(columns), tuple(columns.values())
+        self.columns = tuple(columns.values())
+        self.names = _last_parts(columns)
         n_rows = self.columns[0].shape[:1]
         for name, column in columns.items():
             one_column = (*n_rows, *[1] * (len(column.shape) - 1))
@@ -218,9 +224,25 @@ class SeveralTargets(Column):
             def fetch_of(part: int, start: int, stop: int, first: int = first) -> NDArray[Any]:
                 return fetch(first + part, start, stop)
 
-            found.append(column.joined(low, high, fetch_of, where).reshape(high - low))
+            values = column.joined(low, high, fetch_of, where).reshape(high - low)
+            if self.dtype.kind == "f":
+                warn_of_rounded(values, where)
+            found.append(values)
             first += len(column.parts)
         return np.ma.stack(found, axis=1) if any(map(np.ma.isMA, found)) else np.stack(found, 1)
+
+
+def _last_parts(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the last parts of paths, or all of them where two have the same.
+
+    Examples
+    --------
+    >>> _last_parts(["train/wind", "/rain.T"]), _last_parts(["a/wind", "b/wind"])
+    (('wind', 'rain'), ('a/wind', 'b/wind'))
+    """
+    plain = [path.strip("/").removesuffix(".T") for path in paths]
+    last = [path.rpartition("/")[2] for path in plain]
+    return tuple(last if len(set(last)) == len(last) else plain)
 
 
 def check_labels(is_missing: NDArray[np.bool_], low: int, where: str) -> None:

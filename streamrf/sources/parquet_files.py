@@ -10,7 +10,7 @@ from typing import Any
 
 from streamrf.errors import ChangedFileError, CorruptFileError
 from streamrf.sources.arrow_streams import Parts, is_stream, messages_of
-from streamrf.sources.arrow_types import INDEX, arrow
+from streamrf.sources.arrow_types import arrow, index_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.paths import absolute, decoding, ended, open_bytes, own_name
 from streamrf.sources.seekable import Ranges
@@ -37,7 +37,7 @@ class ChunkedTable(Table):
         with self._opened() as file:
             check_names(file.schema.names, name)
             self.types = dict(zip(file.schema.names, file.schema.types, strict=True))
-            self.index = _index_of(file.schema)
+            self.index = index_of(file.schema)
             lengths = file.lengths()
             if min(lengths, default=0) < 0:
                 raise CorruptFileError(
@@ -225,13 +225,6 @@ class _ArrowStream(_ArrowFile):
 def _open_ipc(file: Any) -> _ArrowFile:
     """Return an Arrow file or stream, as its first bytes tell."""
     return (_ArrowStream if is_stream(file) else _ArrowFile)(file)
-
-
-def _index_of(schema: Any) -> tuple[str, ...]:
-    """Return the columns that pandas has written its index as."""
-    told = (schema.pandas_metadata or {}).get("index_columns", ())
-    index = tuple(name for name in told if isinstance(name, str) and name in schema.names)
-    return tuple(dict.fromkeys((*index, *(n for n in schema.names if n.startswith(INDEX)))))
 
 
 open_parquet = partial(ChunkedTable, open_file=_File)

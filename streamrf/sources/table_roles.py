@@ -54,7 +54,7 @@ def chosen(table: Any, wanted: Wanted, argument: str, default: Sequence[str] = (
         return list(default)
     if isinstance(wanted, str):
         wanted = [wanted] if wanted in table.types else map(str.strip, wanted.split(","))
-    entries = [str(entry) for entry in wanted]
+    entries = [e if e in table.types else e.strip() for e in map(str, wanted)]
     dropped = [entry[1:] for entry in entries if entry[:1] == "-" and entry not in table.types]
     entries = [entry for entry in entries if entry[:1] != "-" or entry in table.types]
     if dropped:
@@ -77,7 +77,7 @@ def chosen(table: Any, wanted: Wanted, argument: str, default: Sequence[str] = (
 
 
 def _meant(entry: str, types: Iterable[str]) -> list[str]:
-    """Return the columns of a name or pattern; spaces around one count where names differ by them.
+    """Return the columns of a name or pattern, or the only one of a name with spaces around it.
 
     Examples
     --------
@@ -86,9 +86,8 @@ def _meant(entry: str, types: Iterable[str]) -> list[str]:
     """
     if entry in types:
         return [entry]
-    plain = entry.strip()
-    found = [plain] if plain in types else fnmatch.filter(types, plain)
-    return found or [name for name in types if name.strip() == plain]
+    spaced = [name for name in types if name.strip() == entry]
+    return fnmatch.filter(types, entry) or (spaced if len(spaced) == 1 else [])
 
 
 def _cure(table: Any, argument: str) -> str:
