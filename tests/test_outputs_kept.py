@@ -102,3 +102,9 @@ def test_rows_to_evaluate_on_may_be_a_part(folder):
     assert '"n_rows": 150, "n_rows_trained_on": 150' in told
     assert f'"accuracy": {expected}' in told
     assert "rows=(300, None) are no rows" in run("evaluate", "m.h5", "a.h5", "--rows", "300:")[1]
+
+
+def test_a_saved_file_is_no_data(folder):
+    code, told = run("fit", "s.h5", *WORDS, "--model", "new.h5")
+    assert code == 1
+    assert "s.h5 is a file that streamrf has saved, of no rows" in told

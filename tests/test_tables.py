@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import h5py
 import numpy as np
+import pandas as pd
 import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
@@ -1036,3 +1037,25 @@ def test_decimals_are_the_numbers_that_their_texts_are(tmp_path):
     assert np.array_equal(block.X[:, 0], expected)
     assert np.array_equal(block.y, expected)
     assert np.array_equal(block.weights, np.abs(expected))
+
+
+def test_missing_values_that_a_dictionary_holds_are_missing():
+    names = pyarrow.array(["a", None, "b", "a"] * 50)
+    y = np.tile([0.0, 1.0, 2.0, 0.5], 50)
+    columns = {"plain": names, "encoded": names.dictionary_encode(null_encoding="encode")}
+    one, other = (
+        srf.open_source(pyarrow.table({"c": column, "y": y}), y="y") for column in columns.values()
+    )
+    assert one.columns.outputs == other.columns.outputs
+    assert "c missing" in other.columns.outputs
+    np.testing.assert_array_equal(next(one.blocks()).X, next(other.blocks()).X)
+
+
+def test_the_index_of_pandas_in_an_arrow_table_is_left_out(caplog):
+    frame = pd.DataFrame({"a": np.arange(90.0), "y": np.arange(90) % 2})
+    frame.index = pd.Index(np.arange(90.0) * 7, name="key")
+    table = pyarrow.Table.from_pandas(frame)
+    assert "key" in table.schema.names
+    assert srf.open_source(table, y="y").columns.outputs == ("a",)
+    assert "key, the index of pandas, is left out" in caplog.text
+    assert srf.open_source(table, x="key,a", y="y").columns.outputs == ("key", "a")
