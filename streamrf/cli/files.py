@@ -115,18 +115,24 @@ def _check_replaced(what: str, target: str, kind: str, start: bytes) -> None:
     """Raise ParameterError where an output would replace what is not of its kind, as data are."""
     if not os.path.isfile(target) or not os.path.getsize(target):
         return
-    if kind:
-        is_alike = is_saved(target, kind)
-    else:
-        with open(target, "rb") as file:
-            is_alike = file.read(len(start)).lower() == start.lower() and not is_saved(target)
-        is_alike = is_alike and not (has_signature(target) and _is_other(target))
-    if not is_alike:
+    if not _is_alike(target, kind, start):
         like = f"a {kind} file of streamrf" if kind else "what this command writes there"
         raise ParameterError(
             f"{what} exists and is not {like}, so it is not replaced: choose another name, or "
             "delete it first"
         )
+
+
+def _is_alike(path: str, kind: str, start: bytes) -> bool:
+    """Return whether a file is of a kind, or of none and begins so; also if it cannot be read."""
+    try:
+        if kind:
+            return is_saved(path, kind)
+        with open(path, "rb") as file:
+            begins = file.read(len(start)).lower() == start.lower()
+        return begins and not is_saved(path) and not (has_signature(path) and _is_other(path))
+    except PermissionError:
+        return True
 
 
 def _is_other(path: str) -> bool:

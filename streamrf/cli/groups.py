@@ -105,7 +105,9 @@ class WeightedRowOptions(TargetRowOptions):
 
     def source(self, data: list[str], encoder: Encoder | None = None) -> SeekableSource:
         """Return the rows of files, as those that an encoder was made of."""
-        width = None if encoder is None or encoder.table else encoder.n_features
+        width = None
+        if encoder is not None and encoder.table is None:
+            width = encoder.n_features
 
         def named(y: str | list[str]) -> SeekableSource:
             return open_files(data, self.x, y, self.weights, width, **self.trust())

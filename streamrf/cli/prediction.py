@@ -117,7 +117,7 @@ def predict(
 def _rows(data: list[str], rows: RowOptions, encoder: Encoder) -> Iterator[SeekableSource]:
     """Yield the rows of files, as those that an encoder was made of, or of standard input."""
     if STANDARD not in data:
-        width = None if encoder.table else encoder.n_features
+        width = encoder.n_features if encoder.table is None else None
         yield open_files(data, rows.x, width=width, **rows.trust())
         return
     if len(data) > 1:

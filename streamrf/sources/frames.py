@@ -116,7 +116,7 @@ class FrameTable(Table):
         self._table = table.combine_chunks()
         self.n_rows = len(table)
         self.types = dict(zip(table.schema.names, table.schema.types, strict=True))
-        if self.name == "Table":  # of Arrow; those of pandas have left theirs out
+        if isinstance(frame, arrow().Table | arrow().RecordBatch):  # frames have left theirs out
             self.index = tuple(name for name in index_of(table.schema) if name in self.types)
 
     def head(self, stop: int) -> "FrameTable":

@@ -1,5 +1,6 @@
 """What X is in an HDF5 file: a dataset, or a table and its columns."""
 
+import contextlib
 import fnmatch
 import logging
 import math
@@ -44,11 +45,12 @@ def open_hdf5(
     width : see `open_files`
     """
     for name in names:
-        if os.path.isfile(name) and is_saved(name):
-            raise DataError(
-                f"{name} is a file that streamrf has saved, of no rows; give files of data (what "
-                "it is says streamrf info)"
-            )
+        with contextlib.suppress(OSError):  # which opening it tells
+            if os.path.isfile(name) and is_saved(name):
+                raise DataError(
+                    f"{name} is a file that streamrf has saved, of no rows; give files of data "
+                    "(streamrf info tells what it is)"
+                )
     table, x = _choice(names[0], x, y, weights, width) if names else (None, "X")
     if table is None:
         where = names[0] if names else "X"

@@ -123,7 +123,8 @@ class File:
 
 
 def where_of(name: str, dataset: str | tuple[str, ...] | None) -> str:
-    return f"{name}, dataset {','.join(dataset) if isinstance(dataset, tuple) else dataset!r}"
+    shown = ",".join(dataset) if isinstance(dataset, tuple) else dataset
+    return f"{name}, dataset {shown!r}"
 
 
 def has_signature(path: str) -> bool:

@@ -19,10 +19,8 @@ FAR = 2.0**18  # deviations from 0, where float32 has 32 numbers a deviation
 TINY = 1e-37  # from where on down float32 holds less and less of a value
 ROUNDED = 2.0**-46  # of a constant, by which float64 may vary: 64 times its rounding
 _CODE = re.compile(r"-?9{2,}|-?\d(\.\d+)?e\+\d+|-?214748364[78]")
-MIN_RARE, RARE_APART = (
-    999,
-    10.0,
-)  # of a code in few rows: size, and spreads of others that it is off
+MIN_RARE = 999  # size of a code that few rows have
+RARE_APART = 10.0  # spreads of all others, from the nearest of which it is
 UNSEEN = 1e-3  # of the greatest deviation of a column
 
 
