@@ -341,7 +341,7 @@ class RandomMaclaurin(FeatureMap):
             d = x.shape[1]
             np.multiply(x, np.float32(self.linear_), out=out[:, first : first + d])
             first += d
-        varying = self.degrees_[self.degrees_ > 0]
+        varying = self.degrees_[: np.count_nonzero(self.degrees_)]  # they descend
         if self.inner_ is not None:
             w = np.empty((len(x), self.inner_.n_components, lanes.LANES), dtype=np.float32)
             self.inner_.map_lanes(x, w)
