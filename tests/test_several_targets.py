@@ -190,6 +190,50 @@ def test_targets_of_two_groups_are_the_same_ones(tmp_path):
     assert told.exit_code == 1  # of other rows, and not judged by those of a group
 
 
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [("X.T", "wind.T,rain.T"), ("d/X", "d/a/wind,d/b/wind"), ("in/X", "wind,rain"), ("d/X", "d/y")],
+)
+def test_a_model_finds_the_targets_of_its_own_file(tmp_path, x, y):
+    path, model = tmp_path / "a.h5", tmp_path / "m.h5"
+    with h5py.File(path, "w") as file:
+        file["X"], file["wind"], file["rain"] = X.T, WIND, RAIN
+        if x == "X.T":
+            del file["wind"], file["rain"]
+            file["wind"], file["rain"] = WIND[None], RAIN[None]
+        file["d/X"], file["d/a/wind"], file["d/b/wind"] = X, WIND, RAIN
+        file["in/X"], file["d/y"], file["y"] = X, WIND, -WIND
+    words = ("--map", "fourier", "--components", 64, "--regression", "--model", model)
+    run("fit", path, "--x", x, "--y", y, *words)
+    found, asked = (
+        json.loads(run("evaluate", model, path, "--x", x, *more, "--json").stdout)
+        for more in ((), ("--y", y))
+    )
+    assert (found["rmse"] == asked["rmse"]) == (y != "d/y")  # the name of one is not kept
+
+
+def test_the_targets_beside_rows_in_a_group_need_no_name(tmp_path):
+    path, model = tmp_path / "a.h5", tmp_path / "m.h5"
+    labels = (X[:, 0] > 0).astype(int)
+    with h5py.File(path, "w") as file:
+        file["train/X"], file["train/y"] = X[:3000], labels[:3000]
+        file["test/X"], file["test/y"] = X[3000:], labels[3000:]
+    run("fit", path, "--x", "train/X", "--map", "fourier", "--components", 64, "--model", model)
+    told = json.loads(run("evaluate", model, path, "--x", "test/X", "--json").stdout)
+    assert told["n_rows"] == 2000
+    assert told["error"] < 0.2
+    with h5py.File(path, "a") as file:
+        file["y"] = 1 - labels[:3000]  # where there is one, it is meant as ever
+        del file["test/y"]
+    run("fit", path, "--x", "train/X", "--map", "fourier", "--components", 64, "--model", model)
+    whole = run("evaluate", model, path, "--x", "train/X", "--y", "train/y", "--json")
+    assert json.loads(whole.stdout)["error"] > 0.8
+    for words, name in (("--x", "nest/X"), "X"), (("--x", "test/X", "--y", "z"), "z"):
+        refused = CliRunner().invoke(app, ["evaluate", str(model), str(path), *words])
+        assert refused.exit_code == 1
+        assert f"{name}'" in refused.stderr
+
+
 def test_integers_beside_floats_are_told_where_they_are_rounded(tmp_path):
     with h5py.File(tmp_path / "d.h5", "w") as file:
         file["X"], file["k"], file["a"] = X, 2**60 + np.arange(N), WIND

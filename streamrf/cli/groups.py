@@ -112,20 +112,24 @@ class WeightedRowOptions(TargetRowOptions):
         def named(y: str | list[str]) -> SeekableSource:
             return open_files(data, self.x, y, self.weights, width, **self.trust())
 
-        if self.y or encoder is None:
-            return named(self.y or "y")
-        if encoder.table is not None:
+        if self.y:
+            return named(self.y)
+        if encoder is not None and encoder.table is not None:
             return named(list(encoder.table.targets) or "y")
-        if not encoder.target_names:
-            return named("y")
-        group = posixpath.dirname(self.x or "")  # that of one file's parts, as test/X
-        try:
-            return named([posixpath.join(group, name) for name in encoder.target_names])
-        except StreamrfError as told:  # they may have come beside the rows
+        names = () if encoder is None else encoder.target_names
+        group = posixpath.dirname(self.x or "")  # of a part of a file, as of test/X
+        beside = [posixpath.join(group, name) for name in names]
+        tried: list[Any] = [beside, [*names], [f"{name}.T" for name in names]] if names else []
+        told = None
+        for y in (*tried, "y", *([posixpath.join(group, "y")] if group else [])):
             try:
-                return named("y")
-            except DatasetNotFoundError:
-                raise told from None
+                return named(y)
+            except StreamrfError as error:
+                if isinstance(y, str) and not isinstance(error, DatasetNotFoundError):
+                    raise
+                told = told or error
+        assert told is not None
+        raise told
 
 
 def read_rows(text: str) -> tuple[int, int | None]:
