@@ -94,6 +94,7 @@ def test_a_name_with_a_comma_is_one_dataset(path):
         ("wind,row", ShapeError, r"'row' is of shape \(1, 5000\)"),
         ("scalar,wind", ShapeError, r"'scalar' is of shape \(\)"),
         ("wind,wind", ParameterError, "name one dataset twice"),
+        ("wind,/wind", ParameterError, "name one dataset twice"),
         (["wind", 3], ParameterError, "y of files is the name"),
     ],
 )
@@ -110,10 +111,15 @@ def test_a_dataset_is_named_by_text(path, names):
 
 
 @pytest.mark.parametrize("weights", ["wind", "/wind"])
-@pytest.mark.parametrize("y", ["wind, small", ["rain", "wind"]])
+@pytest.mark.parametrize("y", ["wind, group/small", ["rain", "wind"]])
 def test_targets_are_no_weights(path, y, weights):
     with pytest.raises(ParameterError, match="asked for both as targets and as weights"):
         srf.HDF5Source(path, "spectra", y, weights)
+
+
+def test_a_dataset_with_a_comma_in_its_name_may_have_weights(path):
+    assert srf.HDF5Source(path, "spectra", "wind,rain", "rows/0").has_weights
+    assert srf.HDF5Source(path, "spectra", "wind,rain", "wind").has_weights
 
 
 def test_columns_of_x_are_no_targets(path):
@@ -146,6 +152,8 @@ def test_rows_of_a_model_are_those_of_its_width(path, caplog):
         ({"image": np.ones((N, 3, 4)), "rows": X[:, :3]}, "image"),  # of bands
         ({"image": np.ones((N, 3, 4))}, None),
         ({"wide": np.ones((N + 1, 5))}, None),
+        ({"image": np.ones((300, 3, 4)), "rows": X[:256], "more": X[:9, :2]}, "image"),
+        ({"image": np.ones((200, 3, 4)), "rows": X[:256], "more": X[:9, :2]}, None),
         ({"table": np.zeros(N + 1, [("a", "f8"), ("b", "f8")])}, None),
     ],
 )

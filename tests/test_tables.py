@@ -1059,3 +1059,7 @@ def test_the_index_of_pandas_in_an_arrow_table_is_left_out(caplog):
     assert srf.open_source(table, y="y").columns.outputs == ("a",)
     assert "key, the index of pandas, is left out" in caplog.text
     assert srf.open_source(table, x="key,a", y="y").columns.outputs == ("key", "a")
+    clf = srf.RandomFeatureClassifier(srf.RandomFourier(n_components=8), random_state=0)
+    rows = table.select(["a", "key"])
+    assert clf.fit(rows, frame["y"]).n_features_in_ == 1
+    np.testing.assert_array_equal(clf.predict(rows), clf.predict(frame[["a"]]))

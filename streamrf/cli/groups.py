@@ -1,6 +1,7 @@
 """Options that several commands share, and what their words stand for."""
 
 import csv
+import logging
 import posixpath
 import re
 from collections.abc import Callable, Sequence
@@ -53,6 +54,9 @@ MemoryLimit = Annotated[
 ]
 Seed = Annotated[int, parameter(help_of(Settings, "random_state"), "Run", min=0)]
 ModelOutput = Annotated[str | None, parameter("Model file to write.", "Output", metavar="OUT")]
+
+
+logger = logging.getLogger("streamrf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +127,10 @@ class WeightedRowOptions(TargetRowOptions):
         told = None
         for y in (*tried, "y", *([posixpath.join(group, "y")] if group else [])):
             try:
-                return named(y)
+                source = named(y)
+                if told is not None and names:
+                    logger.info("targets: dataset %r, in the order %s", y, ", ".join(names))
+                return source
             except StreamrfError as error:
                 if isinstance(y, str) and not isinstance(error, DatasetNotFoundError):
                     raise

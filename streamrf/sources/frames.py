@@ -116,8 +116,7 @@ class FrameTable(Table):
         self._table = table.combine_chunks()
         self.n_rows = len(table)
         self.types = dict(zip(table.schema.names, table.schema.types, strict=True))
-        if isinstance(frame, arrow().Table | arrow().RecordBatch):  # frames have left theirs out
-            self.index = tuple(name for name in index_of(table.schema) if name in self.types)
+        self.index = index_of(table.schema)
 
     def head(self, stop: int) -> "FrameTable":
         """Return the table of the rows before one."""
@@ -300,7 +299,8 @@ def as_known(X: Any) -> Any:
     known = ("pandas", "polars", "dask", "dask_expr", "xarray")
     if not is_frame(X) or _library(X) in known:
         return X
-    return _table(X, type(X).__name__)
+    table = _table(X, type(X).__name__)
+    return table.drop_columns([*index_of(table.schema)])
 
 
 def _library(X: Any) -> str:

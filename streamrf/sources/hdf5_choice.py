@@ -152,19 +152,22 @@ def _of_width(
     file: h5py.File, found: list[tuple[str | None, Any]], width: int
 ) -> list[tuple[str | None, Any]]:
     """Return the datasets of numbers of so many columns, or bands, of those with the most rows."""
-    lengths = [_length(item_of(file, table or name or "")) or 0 for table, name in found]
-    entries = entries_of(file)
-    left: list[tuple[str | None, Any]] = []
-    for n_rows, (table, name) in zip(lengths, found, strict=True):
+    entries, most = entries_of(file), 0
+    left: list[tuple[float, str]] = []
+    for table, name in found:
+        n_rows = _length(item_of(file, table or name or "")) or 0
+        most = max(most, n_rows)
         entry = None if table is not None else entries.get(name)
-        if entry is not None and n_rows == max(lengths) and entry.part.dtype.kind in "biuf":
+        if entry is not None and entry.part.dtype.kind in "biuf":
             sizes = (entry.shape or ())[1:]
-            is_wide = math.prod(sizes) == width or (len(sizes) > 1 and sizes[-1] == width)
-            left += [(None, name)] if is_wide else []
+            is_of_bands = len(sizes) > 1 and sizes[-1] == width  # of which any number is enough
+            if is_of_bands or math.prod(sizes) == width:
+                left.append((math.inf if is_of_bands else n_rows, name))
+    left = [one for one in left if one[0] >= most]
     if len(left) == 1:
         told = "%s: X is the dataset %r, the only one of %s columns; another: x= (--x)"
         logger.info(told, os.path.basename(file.filename), left[0][1], f"{width:,}")
-    return left
+    return [(None, name) for _, name in left]
 
 
 def _is_loose(file: h5py.File, name: str) -> bool:

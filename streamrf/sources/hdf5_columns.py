@@ -182,6 +182,7 @@ class SeveralTargets(Column):
 
     Attributes
     ----------
+    paths, columns : of each
     names : the last parts of their paths, where these are different, as of other files or groups
 
     Raises
@@ -191,7 +192,7 @@ class SeveralTargets(Column):
     """
 
     def __init__(self, columns: Mapping[str, Column], where: str) -> None:
-        self.columns = tuple(columns.values())
+        self.paths, self.columns = tuple(columns), tuple(columns.values())
         self.names = _last_parts(columns)
         n_rows = self.columns[0].shape[:1]
         for name, column in columns.items():

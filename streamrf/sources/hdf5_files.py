@@ -40,6 +40,7 @@ from streamrf.sources.validation import (
     as_matrix,
     as_targets,
     check_rank,
+    check_roles,
     check_targets_shape,
     check_weights_shape,
     how_to_name,
@@ -260,6 +261,8 @@ def datasets(file: h5py.File, name: str, names: Names, pixels: bool = False) -> 
                 f"{name}: a column of {names.x!r} is target or weight, and would be in X, too; "
                 "open_source takes it out of X, as the command line does"
             )
+    if isinstance(found.y, SeveralTargets):
+        check_roles(found.y.paths, names.weights, name)
     if found.y is not None:
         _check_not_turned(found.x, found.y, names, name)
         check_targets_shape(found.y.shape, len(found.x), y)
@@ -289,7 +292,7 @@ def _check_not_turned(x: Column, y: Column, names: Names, where: str) -> None:
 def _dataset(file: h5py.File, name: str, wanted: str | tuple[str, ...], role: str) -> Column:
     """Return what a name means: a dataset, or of AnnData a column of observations, too."""
     if isinstance(wanted, tuple):
-        if len(set(wanted)) < len(wanted):
+        if len({one.strip("/").removesuffix(".T") for one in wanted}) < len(wanted):
             raise ParameterError(
                 f"{name}: targets {list(wanted)} name one dataset twice; name each once"
             )

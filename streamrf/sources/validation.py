@@ -193,7 +193,7 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
 
 def check_roles(y: Any, weights: Any, where: str) -> None:
     """Raise ParameterError if one dataset, by its name, is asked for as targets and as weights."""
-    targets = [y, *y.split(",")] if isinstance(y, str) else y if isinstance(y, list | tuple) else ()
+    targets = [y] if isinstance(y, str) else y if isinstance(y, list | tuple) else ()
     ours = {normpath(f"/{str(name).strip().lstrip('/')}") for name in targets}
     if isinstance(weights, str) and normpath(f"/{weights.lstrip('/')}") in ours:
         raise ParameterError(

@@ -19,8 +19,8 @@ FAR = 2.0**18  # deviations from 0, where float32 has 32 numbers a deviation
 TINY = 1e-37  # from where on down float32 holds less and less of a value
 ROUNDED = 2.0**-46  # of a constant, by which float64 may vary: 64 times its rounding
 _CODE = re.compile(r"-?9{2,}|-?\d(\.\d+)?e\+\d+|-?214748364[78]")
-MIN_RARE = 999  # size of a code that few rows have
-RARE_APART = 10.0  # spreads of all others, from the nearest of which it is
+RARE_APART = 10.0  # spreads of all others that a code of few rows is off the nearest of them
+_RARE = re.compile(r"-?9{3,}|-?32768|-?214748364[78]")
 UNSEEN = 1e-3  # of the greatest deviation of a column
 
 
@@ -149,27 +149,30 @@ def _warn_of_codes(columns: Columns) -> None:
     places = [j for j, pair in enumerate(ends) if any(map(_is_code, pair))]
     found = far_values(columns.X[:, places]) if places else {}
     codes = {places[j]: value for j, value in found.items() if _is_code(value)}
-    many = "many rows have"
+    told = "many rows have"
     if not codes:
-        codes = {j: value for j in places if (value := _rare_code(columns.X[:, j])) is not None}
-        many = "some rows have"
+        rare = ((j, _rare_code(columns.X[:, j])) for j in places)
+        codes = {j: value for j, value in rare if value is not None}
+        first = next(iter(codes), 0)
+        n_rows = np.count_nonzero(columns.X[:, first] == codes.get(first))
+        told = f"{n_rows:,} of {len(columns.X):,} rows looked at are"
     if codes:
         shown = f"{next(iter(codes.values())):.10g}"
         warn(
-            f"{columns.named([*codes])} of X: {many} {shown}, far from all "
+            f"{columns.named([*codes])} of X: {told} {shown}, far from all "
             "others, as a number that stands for what is missing; to a kernel it is a distance: "
             "use normalize='quantile' (--normalize quantile), or put the mean in its place"
         )
 
 
 def _rare_code(column: Any) -> float | None:
-    """Return the least or greatest value if it is a code of three digits or more, very far off."""
+    """Return the least or greatest value if it is a code, very far off, that few rows have."""
     values = np.sort(column.astype(np.float64))
     for code, others in (
         (values[0], values[values > values[0]]),
         (values[-1], values[values < values[-1]]),
     ):
-        if abs(code) < MIN_RARE or not _is_code(code) or not len(others):
+        if not len(others) or _RARE.fullmatch(f"{code:.10g}") is None:
             continue
         low, high = np.quantile(others, (0.05, 0.95))
         if np.abs(others - code).min() > RARE_APART * (high - low) > 0:
