@@ -149,6 +149,7 @@ def test_rows_of_a_model_are_those_of_its_width(path, caplog):
         ({"centres": X[:5]}, "rows"),  # fewer rows are others
         ({"words": np.full((N, 4), b"a")}, "rows"),
         ({"rows2": X}, None),
+        *[({name: X, "rows": X[:, :3]}, None) for name in ("y", "set/Targets", "labels", "W")],
         ({"image": np.ones((N, 3, 4)), "rows": X[:, :3]}, "image"),  # of bands
         ({"image": np.ones((N, 3, 4))}, None),
         ({"wide": np.ones((N + 1, 5))}, None),

@@ -123,7 +123,8 @@ class WeightedRowOptions(TargetRowOptions):
         names = () if encoder is None else encoder.target_names
         group = posixpath.dirname(self.x or "")  # of a part of a file, as of test/X
         beside = [posixpath.join(group, name) for name in names]
-        tried: list[Any] = [beside, [*names], [f"{name}.T" for name in names]] if names else []
+        tried: list[Any] = [beside, [f"{name}.T" for name in names]] if names else []
+        tried += [[*names]] if names and group else []
         told = None
         for y in (*tried, "y", *([posixpath.join(group, "y")] if group else [])):
             try:

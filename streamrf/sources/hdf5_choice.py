@@ -5,6 +5,7 @@ import fnmatch
 import logging
 import math
 import os
+import re
 from typing import Any
 
 import h5py
@@ -32,6 +33,8 @@ from streamrf.sources.validation import one_name
 from streamrf.storage import is_saved
 
 logger = logging.getLogger("streamrf")
+
+NO_ROWS = re.compile(r"(.*/)?(y|w|(class|label|target|weight)(es|s)?)", re.I)  # names of no X
 
 
 def open_hdf5(
@@ -151,13 +154,17 @@ def _by_targets(file: h5py.File, targets: list[str], width: int | None) -> tuple
 def _of_width(
     file: h5py.File, found: list[tuple[str | None, Any]], width: int
 ) -> list[tuple[str | None, Any]]:
-    """Return the datasets of numbers of so many columns, or bands, of those with the most rows."""
+    """Return the datasets of numbers of so many columns, or bands, of those with the most rows.
+
+    Not those that are called as targets and weights are.
+    """
     entries, most = entries_of(file), 0
     left: list[tuple[float, str]] = []
     for table, name in found:
         n_rows = _length(item_of(file, table or name or "")) or 0
         most = max(most, n_rows)
-        entry = None if table is not None else entries.get(name)
+        is_other = table is not None or NO_ROWS.fullmatch(name)
+        entry = None if is_other else entries.get(name)
         if entry is not None and entry.part.dtype.kind in "biuf":
             sizes = (entry.shape or ())[1:]
             is_of_bands = len(sizes) > 1 and sizes[-1] == width  # of which any number is enough
