@@ -85,6 +85,13 @@ def test_predictions_replace_files_of_their_format(folder, name):
         assert run("report", "m.h5", "-o", "page.html")[0] == 0
 
 
+def test_text_does_not_replace_what_is_none(folder):
+    (folder / "picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    code, told = run("predict", "m.h5", "a.h5", "-o", "picture.csv")
+    assert code == 1
+    assert "picture.csv exists and is not what this command writes there" in told
+
+
 def test_damaged_files_are_kept(folder):
     (folder / "cut.h5").write_bytes((folder / "a.h5").read_bytes()[:600])
     assert run("predict", "m.h5", "a.h5", "-o", "cut.h5")[0] == 1

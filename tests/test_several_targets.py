@@ -283,13 +283,19 @@ def test_a_model_finds_rows_and_targets_by_what_it_learnt(path, tmp_path):
         json.loads(run("evaluate", model, tmp_path / "b.npz", "--json").stdout)["by_target"]
         == found
     )
+    said = run("evaluate", model, tmp_path / "b.h5").stderr
+    assert "targets: dataset 'y', in the order wind, rain" in said
     with h5py.File(tmp_path / "b.h5", "a") as file:
         file["wind"], file["rain"] = WIND[:9], RAIN
-    assert by_target(model, tmp_path / "b.h5") == found
     with h5py.File(tmp_path / "b.h5", "a") as file:
         del file["y"]
     told = CliRunner().invoke(app, ["evaluate", str(model), str(tmp_path / "b.h5")])
     assert "'wind' is of shape (9,)" in told.stderr or "'rain' is of shape (5000,)" in told.stderr
+    with h5py.File(tmp_path / "b.h5", "a") as file:
+        file["y"] = np.stack([RAIN, WIND], axis=1)  # which is not taken in silence
+    told = CliRunner().invoke(app, ["evaluate", str(model), str(tmp_path / "b.h5")])
+    assert told.exit_code == 1
+    assert "is of shape" in told.stderr
     run("predict", model, path, "-o", tmp_path / "out.csv")
     with open(tmp_path / "out.csv") as file:
         assert file.readline() == "wind,rain\n"

@@ -129,7 +129,8 @@ def _is_alike(path: str, kind: str, start: bytes) -> bool:
         if kind:
             return is_saved(path, kind)
         with open(path, "rb") as file:
-            begins = file.read(len(start)).lower() == start.lower()
+            head = file.read(1 << 12)
+        begins = head.lower().startswith(start.lower()) if start else b"\0" not in head
         return begins and not is_saved(path) and not (has_signature(path) and _is_other(path))
     except PermissionError:
         return True

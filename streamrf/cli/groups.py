@@ -23,7 +23,7 @@ from streamrf.cli.options import (
     wrong,
 )
 from streamrf.engine import ClusterAddress, RunOptions
-from streamrf.errors import DatasetNotFoundError, StreamrfError
+from streamrf.errors import DatasetNotFoundError, ParameterError, ShapeError, StreamrfError
 from streamrf.models import DECODINGS, ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Encoder
 from streamrf.solving import check_alpha
@@ -125,17 +125,20 @@ class WeightedRowOptions(TargetRowOptions):
         beside = [posixpath.join(group, name) for name in names]
         tried: list[Any] = [beside, [f"{name}.T" for name in names]] if names else []
         tried += [[*names]] if names and group else []
-        told = None
+        told: StreamrfError | None = None
         for y in (*tried, "y", *([posixpath.join(group, "y")] if group else [])):
+            if isinstance(y, str) and isinstance(told, ShapeError):
+                break  # the targets are there
             try:
                 source = named(y)
-                if told is not None and names:
-                    logger.info("targets: dataset %r, in the order %s", y, ", ".join(names))
-                return source
-            except StreamrfError as error:
+            except (DatasetNotFoundError, ParameterError, ShapeError) as error:
                 if isinstance(y, str) and not isinstance(error, DatasetNotFoundError):
                     raise
                 told = told or error
+            else:
+                if told is not None and names:
+                    logger.info("targets: dataset %r, in the order %s", y, ", ".join(names))
+                return source
         assert told is not None
         raise told
 

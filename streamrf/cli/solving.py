@@ -188,10 +188,10 @@ def solve(
                 chosen = table.best(criterion, penalty.per_output)
             trained = problem.solve(chosen, uncertainty=options.uncertainty)
             tried = () if table is None else table.alphas
-            at_end = None
-            if table is not None and penalty.is_choice and not penalty.per_output:
-                at_end = penalty_finding(float(chosen), tried)
-            for note in filter(None, (rounding_note(sums, trained, tried), at_end)):
+            note = rounding_note(sums, trained, tried)
+            if note is None and penalty.is_choice and not penalty.per_output:
+                note = penalty_finding(float(chosen), tried)
+            if note is not None:
                 warn(note)
             trained = _restricted(trained, options.classes)
             trained.save(model)

@@ -219,9 +219,9 @@ class HDF5Source(SeekableSource):
     def settings(self) -> dict[str, str | None]:
         """Names of the datasets."""
         y = self._names.y
-        names = y.split(",") if isinstance(y, str) else y or ()
-        told = None if y is None else ",".join(map(str.strip, names))  # however it was written
-        return self._names._asdict() | {"y": told}
+        if self._files[0].targets:  # however they were written
+            y = ",".join(map(str.strip, y.split(",") if isinstance(y, str) else y or ()))
+        return self._names._asdict() | {"y": y}
 
     def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
         """Read disjoint ranges of rows in ascending order, each file opened once."""
