@@ -22,7 +22,7 @@ from streamrf.cli.options import (
     parameter,
     wrong,
 )
-from streamrf.engine import ClusterAddress, RunOptions
+from streamrf.engine import ClusterAddress, RunOptions, window
 from streamrf.errors import DatasetNotFoundError, ParameterError, ShapeError, StreamrfError
 from streamrf.models import DECODINGS, ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Encoder
@@ -109,12 +109,9 @@ class WeightedRowOptions(TargetRowOptions):
 
     def source(self, data: list[str], encoder: Encoder | None = None) -> SeekableSource:
         """Return the rows of files, as those that an encoder was made of."""
-        width = None
-        if encoder is not None and encoder.table is None:
-            width = encoder.n_features
 
         def named(y: str | list[str]) -> SeekableSource:
-            return open_files(data, self.x, y, self.weights, width, **self.trust())
+            return open_files(data, self.x, y, self.weights, width_of(encoder), **self.trust())
 
         if self.y:
             return named(self.y)
@@ -122,25 +119,43 @@ class WeightedRowOptions(TargetRowOptions):
             return named(list(encoder.table.targets) or "y")
         names = () if encoder is None else encoder.target_names
         group = posixpath.dirname(self.x or "")  # of a part of a file, as of test/X
-        beside = [posixpath.join(group, name) for name in names]
-        tried: list[Any] = [beside, [f"{name}.T" for name in names]] if names else []
-        tried += [[*names]] if names and group else []
         told: StreamrfError | None = None
-        for y in (*tried, "y", *([posixpath.join(group, "y")] if group else [])):
-            if isinstance(y, str) and isinstance(told, ShapeError):
-                break  # the targets are there
+        for own in _places_of(names, group):
+            try:
+                return named(own)
+            except (DatasetNotFoundError, ParameterError, ShapeError) as error:
+                told = told or error
+        if isinstance(told, ShapeError):  # they are there
+            raise told
+        for y in dict.fromkeys(("y", posixpath.join(group, "y"))):
             try:
                 source = named(y)
-            except (DatasetNotFoundError, ParameterError, ShapeError) as error:
-                if isinstance(y, str) and not isinstance(error, DatasetNotFoundError):
-                    raise
+            except DatasetNotFoundError as error:
                 told = told or error
-            else:
-                if told is not None and names:
-                    logger.info("targets: dataset %r, in the order %s", y, ", ".join(names))
-                return source
+                continue
+            if names:
+                logger.info("targets: dataset %r, in the order %s", y, ", ".join(names))
+            return source
         assert told is not None
         raise told
+
+
+def width_of(encoder: Encoder | None) -> int | None:
+    """Return how many columns tell the rows of a model apart; None where names do."""
+    return encoder.n_features if encoder is not None and encoder.table is None else None
+
+
+def _places_of(names: Sequence[str], group: str) -> list[list[str]]:
+    """Return where targets of these names may be: beside the rows of a group, turned, at the top.
+
+    Examples
+    --------
+    >>> _places_of(["wind"], "test"), _places_of(["wind"], ""), _places_of([], "test")
+    ([['test/wind'], ['wind.T'], ['wind']], [['wind'], ['wind.T']], [])
+    """
+    beside = [posixpath.join(group, name) for name in names]
+    tried = [beside, [f"{name}.T" for name in names], [*names]]
+    return tried[: len(tried) if group else 2] if names else []
 
 
 def read_rows(text: str) -> tuple[int, int | None]:
@@ -167,9 +182,14 @@ class PassRows(WeightedRowOptions):
 
     def n_rows(self, source: SeekableSource) -> int:
         """Return the number of rows to read."""
-        start, stop = self.rows or (0, None)
-        stop = source.n_rows if stop is None else min(stop, source.n_rows)
-        return max(0, stop - start)
+        start, stop = self.window(source)
+        return stop - start
+
+    def window(self, source: SeekableSource) -> tuple[int, int]:
+        """Return the first row to read and the one to stop before, or raise ParameterError."""
+        start, stop = window(source, self.rows)
+        assert stop is not None  # files tell it
+        return start, stop
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.files import writing
-from streamrf.cli.groups import ClusterOptions, Data, ModelFile, RowOptions, Threads
+from streamrf.cli.groups import ClusterOptions, Data, ModelFile, RowOptions, Threads, width_of
 from streamrf.cli.options import option, wrong
 from streamrf.cli.outputs import CSVOutput, Field, HDF5Output, Output, output_class
 from streamrf.cli.progress import working
@@ -117,8 +117,7 @@ def predict(
 def _rows(data: list[str], rows: RowOptions, encoder: Encoder) -> Iterator[SeekableSource]:
     """Yield the rows of files, as those that an encoder was made of, or of standard input."""
     if STANDARD not in data:
-        width = encoder.n_features if encoder.table is None else None
-        yield open_files(data, rows.x, width=width, **rows.trust())
+        yield open_files(data, rows.x, width=width_of(encoder), **rows.trust())
         return
     if len(data) > 1:
         raise wrong("DATA", "- is standard input, and is read alone")

@@ -17,8 +17,8 @@ from streamrf.cli.groups import (
 from streamrf.cli.options import parameter
 from streamrf.cli.progress import working
 from streamrf.display import format_time
-from streamrf.engine import window
 from streamrf.models import load_model
+from streamrf.report import facts
 
 MAX_CONFUSIONS = 3  # shown to a person; --json has the whole matrix
 MAX_TARGETS = 10
@@ -44,8 +44,7 @@ def evaluate(
     began = time.perf_counter()
     trained = load_model(model)
     source = rows.source(data, trained.encoder)
-    start, stop = window(source, rows.rows)
-    assert stop is not None  # files tell it
+    start, stop = rows.window(source)
     with working(cluster, threads, stop - start) as (client, bar):
         bar.stage("evaluating")
         report = trained.evaluate(
@@ -98,11 +97,9 @@ def _summary(figures: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
 
 def _by_target(figures: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the figures of each target, of many those that are explained least."""
-    order = np.argsort([one["r2"] for one in figures])[:MAX_TARGETS]
-    for place in sorted(order.tolist()):
-        one = figures[place]
-        name = one.get("target", f"target {place + 1}")
-        yield f"  {name}", f"RMSE {one['rmse']:.6g}, MAE {one['mae']:.6g}, R2 {one['r2']:.4f}"
+    for name, one in facts.least_explained(figures, MAX_TARGETS):
+        what = name if "target" in one else f"target {name}"
+        yield f"  {what}", f"RMSE {one['rmse']:.6g}, MAE {one['mae']:.6g}, R2 {one['r2']:.4f}"
     if len(figures) > MAX_TARGETS:
         yield "  ...", f"of {len(figures):,} targets those of the least R2; all: --json"
 

@@ -1,6 +1,6 @@
 """What models and statistics hold, as figures and in words."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,6 +109,17 @@ def of_held_out(model: Model | None) -> dict[str, Any]:
         return found | {"error_held_out": own}
     root = float(np.sqrt(own)) if len(model.intercept) == 1 else None
     return found | {"mse_held_out": own, "rmse_held_out": root}
+
+
+def least_explained(
+    figures: Sequence[dict[str, Any]], n_targets: int
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the figures of so many targets, those of the least R2, in the order of all.
+
+    Each with its name, or its place from 1 on where it has none.
+    """
+    order = np.argsort([one["r2"] for one in figures], kind="stable")[:n_targets]
+    return [(str(figures[k].get("target", k + 1)), figures[k]) for k in sorted(order.tolist())]
 
 
 def error_words(error: float, n_targets: int | None) -> tuple[str, str]:

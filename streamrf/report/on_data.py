@@ -15,6 +15,7 @@ from streamrf.report.base import (
     number,
     percent,
 )
+from streamrf.report.facts import least_explained
 from streamrf.report.pictures import Curve, curves, scatter, shades
 
 MAX_CELLS = 12  # classes up to which the confusion matrix is a table; more are a drawing
@@ -56,10 +57,9 @@ def _of_values(found: Findings, error: dict[str, Any]) -> Parts:
     text = [*_trained_on(error)]
     tables = [Table(f"Of {found.of_rows(error['n_rows'])}", ["figure", "value"], rows)]
     if "by_target" in error:
-        each = sorted(enumerate(error["by_target"], 1), key=lambda one: one[1]["r2"])[:MAX_TARGETS]
         by_name = [
-            [str(one.get("target", k)), *(number(one[name]) for name in ("rmse", "mae", "r2"))]
-            for k, one in sorted(each, key=lambda one: one[0])
+            [target, *(number(one[name]) for name in ("rmse", "mae", "r2"))]
+            for target, one in least_explained(error["by_target"], MAX_TARGETS)
         ]
         of_many = len(error["by_target"]) > MAX_TARGETS
         which = f"The {MAX_TARGETS} targets of the least R2" if of_many else "Each target"

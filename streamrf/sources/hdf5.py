@@ -23,6 +23,7 @@ from streamrf.sources.hdf5_files import (
     opened,
     where_of,
 )
+from streamrf.sources.hdf5_names import listed_names
 from streamrf.sources.hdf5_trust import check_there, warn_of_lacking
 from streamrf.sources.labels import places_of_ones
 from streamrf.sources.paths import Paths, expand, version
@@ -220,7 +221,7 @@ class HDF5Source(SeekableSource):
         """Names of the datasets."""
         y = self._names.y
         if self._files[0].targets:  # however they were written
-            y = ",".join(map(str.strip, y.split(",") if isinstance(y, str) else y or ()))
+            y = ",".join(listed_names(y))
         return self._names._asdict() | {"y": y}
 
     def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:

@@ -21,6 +21,7 @@ from streamrf.sources.hdf5_names import (
     entries_of,
     has_all,
     item_of,
+    listed_names,
     tables_of,
     tell_columns_beside,
     turned_of,
@@ -72,8 +73,9 @@ def _choice(
 
     Without x it is "X" or, if there is none, what `_by_targets` returns.
     """
+    targets, others = listed_names(y), listed_names(weights)
     with browsed(path) as file:
-        entries = _listed(x)
+        entries = listed_names(x)
         if x is None or len(entries) == 1 or (isinstance(x, str) and x in file):
             name = "X" if x is None else x if isinstance(x, str) else entries[0]
             if (item := item_of(file, name)) is not None:
@@ -82,17 +84,16 @@ def _choice(
                     table, _, column = table.rpartition("/")
                     return table, [column]
                 is_part = any(
-                    entry.strip("/").startswith(f"{table}/")
-                    for entry in (*_listed(y), *_listed(weights))
+                    entry.strip("/").startswith(f"{table}/") for entry in (*targets, *others)
                 )
                 is_table = whole_cells(item) is not None or (is_part and width_of(item) > 1)
                 return (table, None) if is_table else (None, name)
             if turned_of(file, name) is not None:
                 return None, name
             if x is None:
-                found = _by_targets(file, _listed(y), width)
-                if width is None and _listed(y) and found[0] is None and found[1] in file:
-                    tell_columns_beside(file, found[1], [*_listed(y), *_listed(weights)], path)
+                found = _by_targets(file, targets, width)
+                if width is None and targets and found[0] is None and found[1] in file:
+                    tell_columns_beside(file, found[1], [*targets, *others], path)
                 return found
         owner = _table_of(file, [entry.removeprefix("-") for entry in entries])
         if owner is None:
@@ -195,17 +196,10 @@ def _length(item: Any) -> int | None:
     return None if column is None or not column.shape else len(column)
 
 
-def _listed(wanted: Wanted) -> list[str]:
-    """Return names as a list."""
-    if isinstance(wanted, str):
-        wanted = wanted.split(",")
-    return [str(entry).strip() for entry in wanted or ()]
-
-
 def _local(table: str, wanted: Wanted) -> Any:
     """Return names of columns without the path of their table; None of none, or the table."""
     names = []
-    for entry in _listed(wanted):
+    for entry in listed_names(wanted):
         sign = "-" if entry.startswith("-") else ""
         name = entry.removeprefix("-").strip("/")
         if name != table:

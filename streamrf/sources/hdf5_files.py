@@ -25,7 +25,13 @@ from streamrf.sources.hdf5_columns import Column, Picked, Plain, SeveralTargets,
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_groups import column_of
 from streamrf.sources.hdf5_layouts import is_of_numpy
-from streamrf.sources.hdf5_names import MAX_SHOWN, cell_named, entries_of, turned_of
+from streamrf.sources.hdf5_names import (
+    MAX_SHOWN,
+    cell_named,
+    entries_of,
+    listed_names,
+    turned_of,
+)
 from streamrf.sources.hdf5_trust import (
     check_complete,
     check_origins,
@@ -298,8 +304,8 @@ def _dataset(file: h5py.File, name: str, wanted: str | tuple[str, ...], role: st
             )
         return SeveralTargets({one: _dataset(file, name, one, role) for one in wanted}, name)
     place, item = where_of(name, wanted), file.get(wanted)
-    if item is None and role == "y" and len(several := _several(wanted)) > 1:
-        return _dataset(file, name, several, role)
+    if item is None and role == "y" and len(several := [*filter(None, listed_names(wanted))]) > 1:
+        return _dataset(file, name, tuple(several), role)
     if item is None and (turned := turned_of(file, wanted)) is not None:
         column = column_of(turned, place, role != "x")
         return Turned(column if isinstance(column, Plain) else Plain(turned))
@@ -330,11 +336,6 @@ def _dataset(file: h5py.File, name: str, wanted: str | tuple[str, ...], role: st
     if item is None:
         raise DatasetNotFoundError(f"{name} has no dataset {wanted!r}; it has {have}")
     raise ShapeError(f"{name}: {wanted!r} is a group, not a dataset; it has {have}")
-
-
-def _several(wanted: str) -> tuple[str, ...]:
-    """Return the names in a text with commas between them."""
-    return tuple(name for name in map(str.strip, wanted.split(",")) if name)
 
 
 def _picked(file: h5py.File, wanted: str, where: str) -> Column | None:

@@ -3,7 +3,7 @@
 import fnmatch
 import logging
 import os
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any, NamedTuple
 
 import h5py
@@ -104,6 +104,13 @@ def tell_columns_beside(file: h5py.File, rows: str, known: list[str], where: str
             "(--x)",
             *(where, rows, shown),
         )
+
+
+def listed_names(wanted: str | Iterable[str] | None) -> list[str]:
+    """Return names in a list, or in a text with commas between them."""
+    if isinstance(wanted, str):
+        wanted = wanted.split(",")
+    return [str(entry).strip() for entry in wanted or ()]
 
 
 def _shape(item: Any) -> tuple[int, ...] | None:
