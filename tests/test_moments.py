@@ -275,7 +275,7 @@ def test_drift_from_the_statistics_continued_is_told(rng):
         accumulated(rng.standard_normal((500, 3)), like=first, features=None)
     X = rng.standard_normal((500, 3))
     X[:, 1] += 3
-    with pytest.warns(StreamrfWarning, match="column 1 drifted: in these 500 rows .* 900 rows of"):
+    with pytest.warns(StreamrfWarning, match="column 1 drifted: .* 900 rows of"):
         accumulated(X, like=first, features=None)
 
 

@@ -177,11 +177,12 @@ def _predicted(
     model: Model, source: SeekableSource, fields: dict[Field, Made], client: Any, progress: Any
 ) -> Generator[tuple[int, dict[str, np.ndarray]], None, None]:
     """Yield the index of the first row of blocks, and what is written of their rows."""
+    options = {"engine": client, "progress": progress, "compares_columns": True}
     if any(field.name == "deviations" for field in fields):
-        for row, values, deviations in model.deviated(source, engine=client, progress=progress):
+        for row, values, deviations in model.deviated(source, **options):
             yield row, {"y": values, "deviations": deviations}
         return
-    for row, scores in model.scored(source, engine=client, progress=progress):
+    for row, scores in model.scored(source, **options):
         yield row, {field.name: made(scores) for field, made in fields.items()}
 
 

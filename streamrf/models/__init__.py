@@ -16,6 +16,7 @@ from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_clas
 from streamrf.models.expansion import KernelExpansion
 from streamrf.models.metrics import ErrorSums
 from streamrf.models.model import Model, load_model
+from streamrf.models.oddities import watched
 from streamrf.models.posterior import Posterior, inverse_diagonal
 from streamrf.models.prediction import Rows, Scorer, targets_card
 from streamrf.models.probabilities import Probabilities
@@ -47,4 +48,5 @@ __all__ = [
     "make_decoder",
     "needs_class_sums",
     "targets_card",
+    "watched",
 ]

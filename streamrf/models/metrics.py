@@ -11,7 +11,7 @@ import scipy
 from streamrf.engine import Summary
 from streamrf.errors import DataError, MergeError, ShapeError
 from streamrf.jit.arrays import Array, Floats
-from streamrf.preprocessing import check_spread
+from streamrf.preprocessing import Moments, check_spread, combined_moments
 from streamrf.sources import Block
 
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95])  # of the intervals whose coverage is counted
@@ -25,11 +25,13 @@ class ErrorSums(ABC):
     n_rows : int, rows added
     n_trained : int, those of them that the model was trained on
     n_unseen : int, cells of tables unlike those that columns were learnt from
+    moments : of the columns, where they are compared with those of the rows trained on, or None
     """
 
     n_rows: int
     n_trained: int
     n_unseen: int
+    moments: Moments | None = None
 
     @abstractmethod
     def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
@@ -85,7 +87,9 @@ class Evaluation(Summary):
 
     def absorb(self, total: ErrorSums) -> None:
         """Add the errors of other rows."""
+        moments = combined_moments(self.errors.moments, total.moments, 1)
         self.errors = self.errors + total
+        self.errors.moments = moments
 
 
 class ValueErrors(ErrorSums):

@@ -2,7 +2,6 @@
 
 import functools
 import os
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +16,12 @@ from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.class_metrics import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
 from streamrf.models.metrics import ErrorSums, ValueErrors, check_weight
+from streamrf.models.oddities import Oddities, told
 from streamrf.models.posterior import Posterior
-from streamrf.models.prediction import Predictor, Rows, oddities, targets_card, told
+from streamrf.models.prediction import Predictor, Rows, targets_card
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.refinement import Refinement
-from streamrf.preprocessing import Encoder, as_columns
+from streamrf.preprocessing import Encoder, Moments, as_columns, known_moments
 from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels, known_by
 from streamrf.storage import Fields, Tree, loading
 
@@ -50,6 +50,7 @@ class Model(Card, Predictor):
     notes : sentences on what the choice by rows held out should make one doubt
     estimator : settings of the estimator that it is the model of, a tree; None where it is of none
     refinement : how the coefficients came to be those of another loss, or None
+    moments : of the columns of the rows it was trained on; None where not known, or too many
 
     Examples
     --------
@@ -77,6 +78,7 @@ class Model(Card, Predictor):
     notes: tuple[str, ...] = ()
     estimator: Tree | None = None
     refinement: Refinement | None = None
+    moments: Moments | None = None
 
     def __post_init__(self) -> None:
         self.encoder.check_coef(self.coef, self.intercept)
@@ -122,7 +124,6 @@ class Model(Card, Predictor):
         return book.scoring(self.coef, self.intercept)
 
     def decide(self, scores: Floats) -> Array:
-        """Turn scores into labels (n,), or values (n, n_targets) into (n,) if there is one."""
         if self.book is None:
             return scores[:, 0] if scores.shape[1] == 1 else scores
         return self.labels[scores.argmax(axis=1)]
@@ -182,24 +183,6 @@ class Model(Card, Predictor):
         _, values, deviations = zip(*self.deviated(source, **options), strict=True)
         return np.concatenate(values), np.concatenate(deviations)
 
-    def deviated(
-        self, source: Rows, **options: Any
-    ) -> Generator[tuple[int, Floats, Floats], None, None]:
-        """Yield the index of the first row of each block, its values and their deviations.
-
-        The parameters are those of `scored`; see `predict` for the deviations.
-        """
-        self._checked_posterior()
-        reading, run = self.reading_alone(source, **options)
-        if run.engine is not None:
-            raise ParameterError("deviations are computed in this process; leave out engine")
-
-        def both(block: Block) -> tuple[Indices, int, Floats, Floats]:
-            values, deviations = self._scores_of(block), self.deviations(block.X)
-            return oddities(block), block.position, self.decide(values), self.decide(deviations)
-
-        return told(map_blocks(reading, both, run))
-
     def predict_proba(self, source: Rows, **options: Any) -> Floats:
         """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.
 
@@ -253,12 +236,12 @@ class Model(Card, Predictor):
         book = self.book
         reading, run = self.reading(source, **options)
 
-        def scored(block: Block) -> tuple[Indices, Floats, Indices, Floats]:
+        def scored(block: Block) -> tuple[Oddities, Floats, Indices, Floats]:
             index = class_indices(self.labels, block.y)
             weight = np.ones(len(index)) if block.weights is None else block.weights
             known = ~book.is_absent[index]
             scores = self._scores(block.X)[known] / book.margin
-            return np.array((block.n_unseen, 0)), scores, index[known], weight[known]
+            return Oddities(block.n_unseen), scores, index[known], weight[known]
 
         columns = zip(*told(map_blocks(reading, scored, run)), strict=True)
         scores, index, weight = (np.concatenate(column) for column in columns)
@@ -334,6 +317,8 @@ class Model(Card, Predictor):
             tree["estimator"] = self.estimator
         if self.refinement is not None:
             tree["refinement"] = self.refinement.to_tree()
+        if self.moments is not None:  # the encoder's table has the names
+            tree["moments"] = replace(self.moments, names=()).to_tree()
         return tree
 
     @classmethod
@@ -374,6 +359,7 @@ class Model(Card, Predictor):
         refinement = None
         if fields.is_tree("refinement"):
             refinement = Refinement.from_tree(fields.tree("refinement"))
+        moments = known_moments(fields, encoder) if fields.is_tree("moments") else None
         fields.end()
         model = cls(encoder, coef, intercept, labels, book, alpha, n_rows, history)
         return replace(
@@ -385,6 +371,7 @@ class Model(Card, Predictor):
             notes=notes,
             estimator=estimator,
             refinement=refinement,
+            moments=moments,
         )
 
 

@@ -2,19 +2,20 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf.engine import Reading, RunOptions, fold, map_blocks, usual_rows
-from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError, check_choice, warn
-from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError, check_choice
+from streamrf.jit.arrays import Array, Floats
 from streamrf.models.metrics import ErrorSums, Evaluation
+from streamrf.models.oddities import Oddities, drifted, look, none_of, told
 from streamrf.models.posterior import Posterior
-from streamrf.preprocessing import Encoder
+from streamrf.preprocessing import Encoder, Moments
 from streamrf.sources import (
     Block,
     Source,
@@ -36,9 +37,11 @@ class Scorer(ABC):
     Attributes
     ----------
     encoder : raw rows to features
+    moments : of the columns of the rows that it was trained on, None where not known
     """
 
     encoder: Encoder
+    moments: Moments | None = None
 
     @property
     def n_features(self) -> int:
@@ -94,7 +97,13 @@ class Scorer(ABC):
         return int(np.clip(BLOCK_BYTES // row_bytes, 64, usual_rows(row_bytes)))
 
     def scored(
-        self, source: Rows, start: int = 0, stop: int | None = None, **options: Any
+        self,
+        source: Rows,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        compares_columns: bool = False,
+        **options: Any,
     ) -> Generator[tuple[int, Floats], None, None]:
         """Yield the scores of blocks of rows in order, with the index of the first; few wait.
 
@@ -102,13 +111,17 @@ class Scorer(ABC):
         ----------
         source : Source, or array (n, n_features)
         start, stop : rows ``[start, stop)``
+        compares_columns : warn, in the end, of columns far from those of the rows trained on, for
+            rows that should be like them all
         options : `on_bad_rows`, and `engine`, `parts`, `n_threads` and `progress` of `RunOptions`
         """
         reading, run = self.reading_alone(source, start, stop, **options)
-        return told(map_blocks(reading, self._score, run, 8 * self.n_scores))
+        known = self.moments if compares_columns else None
+        score = partial(self._score, known)
+        return told(map_blocks(reading, score, run, 8 * self.n_scores), known)
 
-    def _score(self, block: Block) -> tuple[Indices, int, Floats]:
-        return oddities(block), block.position, self._scores_of(block)
+    def _score(self, known: Moments | None, block: Block) -> tuple[Oddities, int, Floats]:
+        return Oddities.of(block, known), block.position, self._scores_of(block)
 
     def _scores_of(self, block: Block) -> Floats:
         """Return the scores of a block; raise BadRowError where features or outputs overflow.
@@ -126,27 +139,6 @@ class Scorer(ABC):
                 " (--normalize)"
             )
         return scores
-
-
-def oddities(block: Block) -> Indices:
-    """Return how many values of a block are unlike those learnt, and rows left out, int64 (2,)."""
-    return np.array((block.n_unseen, block.span - len(block.X)))
-
-
-def told(parts: Generator[tuple[Any, ...], None, None]) -> Generator[Any, None, None]:
-    """Yield the results of blocks, less the `oddities` that each begins with; warn of those."""
-    found = np.zeros(2, dtype=np.int64)
-    with closing(parts):
-        for some, *result in parts:
-            found += some
-            yield tuple(result)
-    n_unseen, n_left_out = found.tolist()
-    warn_of_unseen(n_unseen)
-    if n_left_out:
-        warn(
-            f"{n_left_out:,} rows were left out, with NaN, infinity or values beyond 1e150: the "
-            "answers are fewer than the rows, in their order"
-        )
 
 
 class Predictor(Scorer):
@@ -201,7 +193,9 @@ class Predictor(Scorer):
         -------
         dict with n_rows and n_rows_trained_on, those of them that the model was trained on (0 where
         its file does not say), n_values_unseen, cells of tables unlike those that columns were
-        learnt from (levels unknown then), and the figures below, as of `sklearn.metrics`.
+        learnt from (levels unknown then), columns_drifted, the places of columns far from those of
+        the rows trained on (see `Moments.drifted_columns`), and the figures below, as of
+        `sklearn.metrics`.
 
         For classes: accuracy and error; balanced_error, 1 less the mean recall; labels and
         confusion_matrix (rows: true classes); top_k_accuracy, for k of 1 to 10; auc, of two classes
@@ -226,14 +220,55 @@ class Predictor(Scorer):
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
         reading, run = self.judging(source, **options)
-        evaluation = Evaluation(self._judge, self.no_errors(return_std))
-        errors = fold(reading, evaluation, Evaluation.update, run).errors
-        warn_of_unseen(errors.n_unseen)
-        return errors.report()
+        evaluation = Evaluation(self._judge, self.watching(return_std))
+        return self.figures(fold(reading, evaluation, Evaluation.update, run).errors)
 
     def _judge(self, block: Block, errors: ErrorSums) -> None:
-        errors.n_unseen += block.n_unseen
+        self.look(block, errors)
         self.count(block, self._scores_of(block), errors)
+
+    def watching(self, return_std: bool = False) -> ErrorSums:
+        """Return `no_errors` for `look`, too, to add to."""
+        errors = self.no_errors(return_std)
+        if self.moments is not None:
+            errors.moments = none_of(self.moments)
+        return errors
+
+    def look(self, block: Block, errors: ErrorSums) -> None:
+        """Add what is odd of a block."""
+        errors.n_unseen += block.n_unseen
+        if errors.moments is not None:
+            look(block, errors.moments)
+
+    def figures(self, errors: ErrorSums) -> dict[str, Any]:
+        """Return what `evaluate` does of these errors, after warnings of what was odd."""
+        report = errors.report()
+        warn_of_unseen(errors.n_unseen)
+        return report | {"columns_drifted": drifted(errors.moments, self.moments)}
+
+    @abstractmethod
+    def decide(self, scores: Floats) -> Array:
+        """Turn scores into labels (n,), or values (n, n_targets) into (n,) if there is one."""
+
+    def deviated(
+        self, source: Rows, *, compares_columns: bool = False, **options: Any
+    ) -> Generator[tuple[int, Floats, Floats], None, None]:
+        """Yield the index of the first row of each block, its values and their deviations.
+
+        The parameters are those of `scored`; see `predict` for the deviations.
+        """
+        self._checked_posterior()
+        reading, run = self.reading_alone(source, **options)
+        if run.engine is not None:
+            raise ParameterError("deviations are computed in this process; leave out engine")
+        known = self.moments if compares_columns else None
+
+        def both(block: Block) -> tuple[Oddities, int, Floats, Floats]:
+            values, deviations = self._scores_of(block), self.deviations(block.X)
+            odd = Oddities.of(block, known)
+            return odd, block.position, self.decide(values), self.decide(deviations)
+
+        return told(map_blocks(reading, both, run), known)
 
     def deviations(self, X: Array) -> Floats:
         """Return the standard deviations of new targets at rows X (n, n_features) of numbers.
@@ -273,9 +308,9 @@ class Predictor(Scorer):
         is_leverage = kind == "leverage"
         return found if is_leverage else np.sqrt(np.maximum(found * posterior.weight - 1, 0.0))
 
-    def _leverages(self, block: Block) -> tuple[Indices, Floats]:
+    def _leverages(self, block: Block) -> tuple[Oddities, Floats]:
         found = self._kept_posterior().leverages(self._scaled(block.X), self._step)
-        return oddities(block), found
+        return Oddities.of(block), found
 
     @property
     def coef_variances(self) -> Floats:

@@ -1,7 +1,13 @@
 """A raw row to integers: scaling, the feature map, rounding."""
 
+from streamrf.preprocessing.drift import known_moments, named_columns, warn_of_drift
 from streamrf.preprocessing.encoder import DRAW_BYTES, Encoder, as_columns
-from streamrf.preprocessing.moments import Moments, Sample, combined_moments, scales_for
+from streamrf.preprocessing.moments import (
+    Moments,
+    Sample,
+    combined_moments,
+    scales_for,
+)
 from streamrf.preprocessing.quantiles import far_values, has_heavy_columns
 from streamrf.preprocessing.rounding import (
     CALIBRATION_ROWS,
@@ -54,7 +60,10 @@ __all__ = [
     "deviations",
     "far_values",
     "has_heavy_columns",
+    "known_moments",
+    "named_columns",
     "precision_of",
     "scales_for",
     "variances",
+    "warn_of_drift",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamrf.display import printable
 from streamrf.models import Model
+from streamrf.preprocessing import named_columns
 from streamrf.solving import CrossValidation, Path
 from streamrf.statistics import Statistics
 
@@ -94,6 +95,16 @@ class Findings:
     seconds: dict[str, float] = field(default_factory=dict)
     omitted: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def drifted(self) -> str:
+        """The columns of the data that are far from where they were in training, or ""."""
+        columns = [] if self.error is None else self.error["columns_drifted"]
+        if not columns:
+            return ""
+        assert self.model is not None
+        assert self.model.moments is not None
+        return named_columns(columns, self.model.moments.names)
 
     @property
     def is_refined(self) -> bool:

@@ -43,9 +43,16 @@ def _said(found: Findings, where: str) -> Iterator[str]:
         spread = "" if sample is None else f", where the targets vary by {number(sample.spread)}"
         rows = f"{error['n_rows']:,} rows ({where})"
         yield f"Values: off by {number(error['rmse'])} on {rows}{spread}."
+    if found.drifted:
+        yield (
+            "These rows are unlike those that the model was trained on, and what it says of them "
+            f"is a guess: look at {found.drifted}."
+        )
     width, drawn = subject.encoder.n_components, subject.encoder.features.n_components
     kept = "" if width == drawn else f", kept of {drawn:,}"
     yield f"Learnt from {subject.n_rows:,} rows in {width:,} features{kept}."
+    if found.drifted:
+        return  # errors there tell nothing of width and penalty
     better = _better_penalty(found)
     if better is None:
         yield from _on_width(found, "The width is what limits")

@@ -14,7 +14,7 @@ from streamrf.errors import DataError, ParameterError, SolveError
 from streamrf.models import ClassErrors, CodeBook, ErrorSums, Model, Seed
 from streamrf.report.base import Findings, ValueSample, Widths
 from streamrf.solving import Tridiagonal, class_finding, nested, penalty_finding, width_finding
-from streamrf.sources import Block, Source, warn_of_unseen
+from streamrf.sources import Block, Source
 from streamrf.statistics import RidgeProblem, Statistics, rounding_note
 
 MIN_WIDTH, MAX_WIDTHS = 16, 7
@@ -207,7 +207,7 @@ def _measure_errors(
         penalised = _problem(found.statistics, found.model).models(alphas)
     tried = [model, *(narrower for _, narrower in narrow), *penalised]
     sums, sample = _evaluated(tried, source, options)
-    reports = [one.report() for one in sums]
+    reports = [model.figures(sums[0]), *(one.report() for one in sums[1:])]
     if isinstance(sums[0], ClassErrors):
         found.curve = sums[0].curve()
     elif sample:
@@ -234,14 +234,14 @@ def _evaluated(
         labels=None,
         book=None,
     )
-    errors = [model.no_errors() for model in models]
+    errors = [models[0].watching(), *(model.no_errors() for model in models[1:])]
     ends = np.cumsum([len(model.intercept) for model in models])[:-1]
 
     every = max(1, (source.n_rows or 0) // MAX_POINTS)
     sample: list[tuple[np.ndarray, ...]] = []
 
     def judge(block: Block) -> None:
-        errors[0].n_unseen += block.n_unseen
+        models[0].look(block, errors[0])
         parts = np.split(joint.outputs(block.X), ends, axis=1)
         some = block.positions % every == 0
         if models[0].book is None and some.any() and len(sample) < MAX_POINTS:
@@ -256,5 +256,4 @@ def _evaluated(
 
     reading, run = joint.judging(source, **options)
     deque(map_blocks(reading, judge, run), maxlen=0)
-    warn_of_unseen(errors[0].n_unseen)
     return errors, sample

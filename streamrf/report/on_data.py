@@ -34,11 +34,16 @@ def on_data(found: Findings, where: str) -> Section:
     return Section("Errors on the data", [f"On {where}.", *text], pictures, tables)
 
 
-def _trained_on(error: dict[str, Any]) -> Iterator[str]:
-    """Yield a warning of rows that the model has seen."""
+def _doubts(found: Findings, error: dict[str, Any]) -> Iterator[str]:
+    """Yield warnings of rows that the model has seen, and of those unlike any that it has."""
     if error["n_rows_trained_on"]:
         n_rows = error["n_rows_trained_on"]
         yield f"{n_rows:,} of these rows were trained on, so the figures are too good."
+    if found.drifted:
+        yield (
+            f"{found.drifted[0].upper()}{found.drifted[1:]} drifted: the mean is more than a "
+            "deviation away from that of the rows trained on, or the deviation ten times as great."
+        )
 
 
 Parts = tuple[list[str], list[Picture], list[Table]]
@@ -54,7 +59,7 @@ def _of_values(found: Findings, error: dict[str, Any]) -> Parts:
         ["R2", f"{error['r2']:.4f}"],
         ["standard deviation of the targets", number(sample.spread)],
     ]
-    text = [*_trained_on(error)]
+    text = [*_doubts(found, error)]
     tables = [Table(f"Of {found.of_rows(error['n_rows'])}", ["figure", "value"], rows)]
     if "by_target" in error:
         by_name = [
@@ -116,7 +121,7 @@ def _of_classes(found: Findings, error: dict[str, Any]) -> Parts:
     text = [
         f"{percent(error['error'])} of {found.of_rows(error['n_rows'])} "
         f"{'is' if found.is_weighted else 'are'} given the wrong label.",
-        *_trained_on(error),
+        *_doubts(found, error),
     ]
     pictures, tables = list(_curves(found, error, labels)), [_class_figures(error)]
     if len(labels) <= MAX_CELLS:

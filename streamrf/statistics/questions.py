@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.kernels import check_weights
-from streamrf.models import Codes, Model, OneVsRest, PrincipalComponents, Seed
+from streamrf.models import Codes, Model, OneVsRest, PrincipalComponents, Seed, watched
 from streamrf.preprocessing import Encoder, Moments
 from streamrf.solving import BlockWeights, CrossValidation, Normal, Path, as_alphas
 from streamrf.sources import ClassWeight, Ledger, check_named, class_factors
@@ -174,8 +174,14 @@ class Questions:
             check_named(class_weight, self.labels, "the rows summed")
             if not factors.any():
                 raise DataError("all weights of classes are zero (class_weight): nothing to learn")
-        ledger = self.ledger.nameless()
-        return RidgeProblem(self.encoder, self.sums, book, ledger=ledger, class_factors=factors)
+        return RidgeProblem(
+            self.encoder,
+            self.sums,
+            book,
+            ledger=self.ledger.nameless(),
+            class_factors=factors,
+            moments=watched(self.moments),
+        )
 
     def solve(
         self,

@@ -13,7 +13,7 @@ from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.jit.threads import computing
 from streamrf.kernels import Kernel, check_weights
 from streamrf.models import CodeBook, Model
-from streamrf.preprocessing import MIN_WEIGHT, Encoder
+from streamrf.preprocessing import MIN_WEIGHT, Encoder, Moments
 from streamrf.solving import (
     BlockWeights,
     CrossValidation,
@@ -116,6 +116,7 @@ class RidgeProblem:
     block_weights : (n_blocks,) weights of the kernels of the map's blocks, or None
     ledger : the rows, for the models
     class_factors : (n_classes,) that the classes' shares count times for a discriminant, or None
+    moments : of the columns of the rows, for the models, or None
     """
 
     encoder: Encoder
@@ -124,6 +125,7 @@ class RidgeProblem:
     block_weights: Floats | None = None
     ledger: Ledger | None = None
     class_factors: Floats | None = None
+    moments: Moments | None = None
 
     @property
     def columns(self) -> Indices:
@@ -365,7 +367,7 @@ class RidgeProblem:
         labels, n_rows = self.sums.targets.labels, self.sums.n_rows
         weights = self.block_weights
         model = Model(self.encoder, v, b, labels, book, alpha, n_rows, ledger=self.ledger)
-        return replace(model, block_weights=weights)
+        return replace(model, block_weights=weights, moments=self.moments)
 
     @cached_property
     def _of_classes(self) -> tuple[Floats, Floats]:

@@ -14,7 +14,7 @@ from streamrf import storage
 from streamrf.display import Card
 from streamrf.errors import MergeError, ParameterError, check_kind
 from streamrf.models import Codes, Seed, targets_card
-from streamrf.preprocessing import Encoder, Moments, combined_moments
+from streamrf.preprocessing import Encoder, combined_moments, known_moments
 from streamrf.sources import Ledger
 from streamrf.statistics.kfold import read_sums
 from streamrf.statistics.questions import Questions
@@ -284,10 +284,9 @@ class Statistics(Card, Questions):
         n_skipped = fields.integer("n_skipped")
         moments, n_too_long = None, 0
         if fields.is_tree("moments"):
-            moments = Moments.from_tree(fields.tree("moments"))
-            moments.names = () if encoder.table is None else encoder.table.outputs
+            moments = known_moments(fields, encoder)
             n_too_long = fields.integer("n_too_long", maximum=sums.n_rows)
-            if (moments.n_features, moments.n_rows) != (encoder.n_features, sums.n_rows):
+            if moments.n_rows != sums.n_rows:
                 raise fields.wrong("moments", "and the sums are not of the same rows")
         n_unseen = fields.integer("n_unseen") if "n_unseen" in fields.keys else 0
         fields.end()

@@ -6,16 +6,20 @@ from typing import Any
 import numpy as np
 
 from streamrf import storage
-from streamrf.display import listed
 from streamrf.engine import Reading, RunOptions, Summary, check_run, fold
 from streamrf.errors import DataError, ParameterError, warn
 from streamrf.jit.arrays import Array
-from streamrf.preprocessing import CALIBRATION_ROWS, Moments, Sample, scales_for
+from streamrf.preprocessing import (
+    CALIBRATION_ROWS,
+    Moments,
+    Sample,
+    named_columns,
+    scales_for,
+)
 from streamrf.sources import Block, Source, check_rows, require_source
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.storage import Fields, loading
 
-MAX_NAMED = 10  # columns in a message
 MIN_REACH, MAX_REACH = 2.0**-100, 2.0**120  # of values less the centre: what the sums tell apart
 
 
@@ -165,15 +169,3 @@ class Variation:
                 "columns): sum the moments of these rows by themselves (streamrf.moments(source), "
                 "streamrf moments DATA -o FILE), or train without like= (--like)"
             )
-
-
-def named_columns(columns: list[int], names: tuple[str, ...] = ()) -> str:
-    """Return columns as the subject of a sentence, by their names if they have any.
-
-    Examples
-    --------
-    >>> named_columns([3]), named_columns([0, 2], ("age", "area", "city=Oslo"))
-    ('column 3', "columns 'age', 'city=Oslo'")
-    """
-    shown = [repr(names[column]) if names else column for column in columns]
-    return f"column{'s' if len(columns) > 1 else ''} {listed(shown, MAX_NAMED)}"

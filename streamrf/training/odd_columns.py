@@ -10,9 +10,15 @@ import numpy as np
 from streamrf.errors import warn
 from streamrf.jit.arrays import Floats, Mask
 from streamrf.kernels import DotProductKernel, Linear, ShiftInvariantKernel
-from streamrf.preprocessing import COLUMNWISE, FAINT, Encoder, deviations, far_values
+from streamrf.preprocessing import (
+    COLUMNWISE,
+    FAINT,
+    Encoder,
+    deviations,
+    far_values,
+    named_columns,
+)
 from streamrf.sources import SparseRows
-from streamrf.training.column_moments import named_columns
 from streamrf.training.wide_steps import warn_of_equal_features
 
 FAR = 2.0**18  # deviations from 0, where float32 has 32 numbers a deviation

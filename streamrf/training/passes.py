@@ -19,13 +19,15 @@ from streamrf.preprocessing import (
     Moments,
     as_columns,
     combined_moments,
+    named_columns,
+    warn_of_drift,
 )
 from streamrf.solving import lent
 from streamrf.sources import Block, Ledger, Rows, as_rows, checksum, of_targets, warn_of_unseen
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.clipping import Clipping
-from streamrf.training.column_moments import Variation, named_columns
+from streamrf.training.column_moments import Variation
 from streamrf.training.faint import (
     classes_tree,
     faint_rows,
@@ -134,15 +136,12 @@ class Pass(State):
     def warn_of_drift(self, earlier: Moments | None) -> None:
         """Warn of columns whose moments differ much from those of earlier statistics."""
         moments = self.statistics.moments
-        if moments is None or earlier is None:
-            return
-        found = moments.drifted_columns(earlier).tolist()
-        if found:
-            warn(
-                f"{named_columns(found, moments.names)} drifted: in these {moments.n_rows:,} rows "
-                "the mean is more than a deviation away, or the deviation ten times as great, as "
-                f"in the {earlier.n_rows:,} rows of like= (--like); check the data, leave out "
-                "columns that grow with time, as dates do, or train on the new rows alone"
+        if moments is not None and earlier is not None:
+            warn_of_drift(
+                moments,
+                earlier,
+                "of like= (--like); check the data, leave out columns that grow with time, as "
+                "dates do, or train on the new rows alone",
             )
 
     def _warn(self) -> None:
