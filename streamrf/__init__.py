@@ -11,7 +11,7 @@ One pass, and what can be asked of its sums
 A few passes more, for another loss
     refine
 Without labels
-    RandomFeaturePCA, RandomFeatureKMeans, PrincipalComponents, mmd, TwoSample
+    RandomFeaturePCA, RandomFeatureKMeans, PrincipalComponents, mmd, TwoSample, Unlabelled
 Columns
     moments, Moments, load_moments, Warp
 Models
@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.sources import IteratorSource as IteratorSource
     from streamrf.sources import MatrixSource as MatrixSource
     from streamrf.sources import TableSource as TableSource
+    from streamrf.sources import Unlabelled as Unlabelled
     from streamrf.sources import deformed_mnist as deformed_mnist
     from streamrf.sources import open_source as open_source
     from streamrf.statistics import Statistics as Statistics
@@ -98,6 +99,7 @@ _PUBLIC = {
         "IteratorSource",
         "MatrixSource",
         "TableSource",
+        "Unlabelled",
         "deformed_mnist",
         "open_source",
     ),

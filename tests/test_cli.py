@@ -1091,7 +1091,7 @@ def test_what_is_told_stands_above_the_bar():
     status, _ = terminal.close()
     clear_line = "\r\x1b[2K"
     assert status == 0
-    assert f"{clear_line}streamrf: 1 shards on 1 workers, " in terminal.shown
+    assert f"{clear_line}streamrf: 1 shard on 1 worker, which " in terminal.shown
 
 
 FAT = """

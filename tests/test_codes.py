@@ -214,9 +214,15 @@ def test_the_number_of_outputs_is_known_before_the_book(code, n_classes):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ErrorCorrectingCodes(512).book(10), "in only 511 different ways: set n_bits to"),
-        (lambda: ErrorCorrectingCodes(2).book(2), "n_bits to 1 or less, or use OneVsRest()"),
-        (lambda: ErrorCorrectingCodes(3).book(10), "tell 10 classes apart: set n_bits to 4 or"),
+        (
+            lambda: ErrorCorrectingCodes(512).book(10),
+            "in only 511 different ways: set n_bits (--bits) to",
+        ),
+        (lambda: ErrorCorrectingCodes(2).book(2), "(--bits) to 1 or less, or use OneVsRest()"),
+        (
+            lambda: ErrorCorrectingCodes(3).book(10),
+            "tell 10 classes apart: set n_bits (--bits) to 4 or",
+        ),
         (lambda: ErrorCorrectingCodes(3).n_outputs(10), "n_bits=3 cannot tell 10 classes apart"),
         (lambda: ErrorCorrectingCodes(8.0).book(10), "n_bits must be an integer, not 8.0"),
         (lambda: Settings(codes=ErrorCorrectingCodes(None)), "n_bits must be an integer, not None"),

@@ -179,6 +179,12 @@ def test_an_authority_that_is_none_is_named(certificates):
         ClusterAddress("tls://127.0.0.1:1", None, *map(str, files)).check()
 
 
+@pytest.mark.parametrize("address", ["10.0.0.1", "tcp://head-node", "tls://head.node"])
+def test_an_address_without_a_port_is_told_with_one(address):
+    with pytest.raises(ParameterError, match=rf"has no port; give that too, as in {address}:8786"):
+        ClusterAddress(address).check()
+
+
 def test_without_the_certificate_a_client_is_refused(path, tmp_path, scheduler, certificates):
     fit = ["fit", path, *FIT, "--model", tmp_path / "m.h5", "--scheduler"]
     plain = scheduler.replace("tls://", "tcp://")

@@ -348,3 +348,23 @@ def test_clusters_of_the_rows_fitted_in_one_call():
     found = kmeans.fit_predict(X, sample_weight=weights)
     assert np.array_equal(found, kmeans.fit(X, sample_weight=weights).predict(X))
     assert make_pipeline(StandardScaler(), kmeans).fit_predict(X).shape == (300,)
+
+
+def test_rows_without_labels_are_summed_where_they_are_told_to_have_none(tmp_path):
+    features = srf.StructuredFourier(srf.Gaussian(0.1), 64, random_state=0)
+    day = srf.accumulate(srf.Unlabelled(X[:300]), features)
+    labelled = srf.accumulate(srf.ArraySource(X[:300], np.zeros(300)), features, regression=True)
+    assert_same_bytes(day.to_tree(), labelled.to_tree())
+    stream = srf.IteratorSource(X[i : i + 60] for i in range(0, 300, 60))
+    assert srf.accumulate(srf.Unlabelled(stream), features).weight == day.weight == 300
+    other = srf.accumulate(srf.Unlabelled(srf.ArraySource(X[300:], Y[300:600])), like=day)
+    day.save(tmp_path / "day.h5")
+    both = srf.load_statistics(tmp_path / "day.h5") + other
+    pca = srf.RandomFeaturePCA(2, features).fit(X)
+    np.testing.assert_allclose(
+        both.principal_components(2).explained_variance, pca.explained_variance_, rtol=1e-3
+    )
+    model = both.solve(0.1, uncertainty=True)
+    assert model.novelty(X + 5).min() > np.median(model.novelty(X))
+    with pytest.raises(DataError, match=r"X has no targets.* or give streamrf\.Unlabelled\("):
+        srf.accumulate(srf.ArraySource(X), features)

@@ -118,6 +118,7 @@ def calls(tmp_path_factory):
         row(name, partial(coded, kind), {"n_bits": 4} if name[0] == "E" else {}, kind)
 
     row("ArraySource", srf.ArraySource, {"X": ROWS})
+    row("Unlabelled", srf.Unlabelled, {"source": ROWS})
     row("DaskArraySource", srf.DaskArraySource, {"X": dask.array.from_array(ROWS)})
     row("HDF5Source", srf.HDF5Source, {"path": folder / "classes"})
     row("open_source", srf.open_source, {"data": ROWS})

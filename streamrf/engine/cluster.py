@@ -3,6 +3,7 @@
 import importlib.util
 import logging
 import os
+import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +61,11 @@ class ClusterAddress:
         SourceNotFoundError
             A TLS file that is missing.
         """
+        host = None if self.scheduler is None else _host_without_port(self.scheduler)
+        if host is not None:
+            raise ParameterError(
+                f"--scheduler {self.scheduler} has no port; give that too, as in {host}:8786"
+            )
         files = {"--tls-ca": self.tls_ca, "--tls-cert": self.tls_cert, "--tls-key": self.tls_key}
         given = [name for name, path in files.items() if path is not None]
         if self.scheduler is not None and self.workers is not None:
@@ -219,6 +225,18 @@ def _is_here(address: str) -> bool:
     """Return whether an address is one that other machines cannot reach."""
     host = address.partition("://")[2].rpartition(":")[0].strip("[]")
     return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
+def _host_without_port(scheduler: str) -> str | None:
+    """Return the address of a host, where it is one alone.
+
+    Examples
+    --------
+    >>> _host_without_port("10.0.0.1"), _host_without_port("tls://host:8786")
+    ('10.0.0.1', None)
+    """
+    found = re.fullmatch(r"((tcp|tls)://)?[\w.-]+", scheduler)
+    return None if found is None else scheduler
 
 
 def _unlike(address: ClusterAddress) -> str:

@@ -188,7 +188,9 @@ class Outlook:
     def __str__(self) -> str:
         limits = [worker.memory_limit for worker in self.workers.values() if worker.memory_limit]
         of_limit = f" of {format_bytes(min(limits))}" if limits else ""
+        n_shards, n_workers = len(self.shards), len(self.workers)
         return (
-            f"{len(self.shards):,} shards on {len(self.workers):,} workers, each of which will use "
-            f"up to {format_bytes(self.worker_bytes)}{of_limit}"
+            f"{n_shards:,} shard{'s' * (n_shards != 1)} on {n_workers:,} worker"
+            f"{'s, each of which' if n_workers != 1 else ', which'} will use up to "
+            f"{format_bytes(self.worker_bytes)}{of_limit}"
         )

@@ -266,13 +266,14 @@ class ErrorCorrectingCodes(Parametrized):
         n_min, n_max = (int(n_classes) - 1).bit_length(), 2 ** (int(n_classes) - 1) - 1
         if n_bits < n_min:
             raise ParameterError(
-                f"n_bits={n_bits} cannot tell {n_classes} classes apart: set n_bits to {n_min} or "
-                "more"
+                f"n_bits={n_bits} cannot tell {n_classes} classes apart: set n_bits (--bits) to "
+                f"{n_min} or more"
             )
         if n_bits > n_max:
             raise ParameterError(
                 f"n_bits={n_bits} is too many for {n_classes} classes, which split in two in only "
-                f"{n_max} different ways: set n_bits to {n_max} or less, or use OneVsRest()"
+                f"{n_max} different ways: set n_bits (--bits) to {n_max} or "
+                "less, or use OneVsRest() (leave out --codes)"
             )
         return int(n_bits)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.display import Parametrized
 from streamrf.models import Model
-from streamrf.preprocessing import Encoder, Moments, precision_of
+from streamrf.preprocessing import COLUMNWISE, Encoder, Moments, named_columns, precision_of
 from streamrf.solving import SQUARED
 from streamrf.sources import Columns, Ledger
 from streamrf.statistics import Statistics
@@ -55,6 +55,7 @@ def of_statistics(statistics: Statistics) -> dict[str, Any]:
         "n_entries_clipped": statistics.n_clipped,
         "n_rows_too_long": statistics.n_too_long,
         "unfair_columns": statistics.unfair_columns.tolist(),
+        "column_names": [] if statistics.moments is None else list(statistics.moments.names),
         "stores": _stores(statistics.ledger),
     }
 
@@ -67,6 +68,7 @@ def of_moments(moments: Moments) -> dict[str, Any]:
         "mean": moments.mean.tolist(),
         "deviation": moments.deviation.tolist(),
         "unfair_columns": moments.unfair_columns().tolist(),
+        "column_names": list(moments.names),
     }
 
 
@@ -76,11 +78,12 @@ def moments_summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("mean", "deviation"):
         yield name, _few(f"{value:.6g}" for value in figures[name])
     if figures["unfair_columns"]:
-        yield "unfair", _unfair(figures["unfair_columns"])
+        yield "unfair", _unfair(figures)
 
 
-def _unfair(columns: list[int]) -> str:
-    return f"columns {_few(map(str, columns))}: ten times wider than in the rows looked at first"
+def _unfair(figures: dict[str, Any]) -> str:
+    which = named_columns(figures["unfair_columns"], tuple(figures["column_names"]))
+    return f"{which}: ten times wider than in the rows looked at first"
 
 
 def of_targets(labels: np.ndarray | None, n_targets: int = 0) -> dict[str, Any]:
@@ -252,7 +255,8 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "features", f"{figures['n_components']:,}, {figures['precision']} sums"
     yield "normalize", figures["normalize"] or "none"
     if figures["warp"] is not None:
-        yield "warp", f"{figures['warp']}; most important: {_columns(figures)}"
+        how = "" if figures["normalize"] in COLUMNWISE else " (columns are not scaled one by one)"
+        yield "warp", f"{figures['warp']}; most important{how}: {_columns(figures)}"
     if figures["tried"] is not None:
         names, errors = figures["tried"]["candidate"], figures["tried"]["error"]
         error = " ".join(error_words(errors[0], figures["n_targets"]))
@@ -289,7 +293,7 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if figures["n_rows_too_long"]:
         yield "too long", f"{figures['n_rows_too_long']:,} rows, for the series of the kernel"
     if figures["unfair_columns"]:
-        yield "unfair", _unfair(figures["unfair_columns"])
+        yield "unfair", _unfair(figures)
     for store in figures["stores"]:
         rows = _few(f"{start:,} to {stop - 1:,}" for start, stop in store["ranges"])
         yield "counted", f"rows {rows} of {store['name']}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.preprocessing import Warp
+from streamrf.preprocessing import COLUMNWISE, Encoder, Warp
 from streamrf.report.base import Findings, Picture, Section, Table, number, percent
 from streamrf.report.measuring import MAX_SPECTRUM
 from streamrf.report.on_data import on_data
@@ -71,7 +71,7 @@ def sections(found: Findings, where: str) -> Iterator[Section]:
     encoder = found.subject.encoder
     warp = encoder.preprocessing.warp
     if warp is not None:
-        yield _columns(warp, () if encoder.table is None else encoder.table.outputs)
+        yield _columns(warp, encoder)
     if encoder.tried is not None:
         yield _tried(encoder.tried, percent if found.subject.labels is not None else number)
     if found.path is not None or (found.model is not None and found.model.history):
@@ -222,14 +222,16 @@ def _tried(tried: dict[str, list], shown: Callable[[float], str]) -> Section:
         f"Before the pass, {len(rows):,} candidates were tried on some of the rows: scaling, "
         "kernel, its setting in units that suit the rows, at ever greater widths. The first was "
         "taken. Errors are on rows held out of those looked at, comparable at the same width and "
-        "rows."
+        "rows; the best were compared further, on other splits of the rows, or by how their errors "
+        "fall with more rows, so that of the first need not be the least."
     )
     table = Table("The best", list(TRIED.values()), rows[:MAX_TRIED])
     return Section("What was tried", [text], (), [table])
 
 
-def _columns(warp: Warp, names: Sequence[str]) -> Section:
+def _columns(warp: Warp, encoder: Encoder) -> Section:
     """Importance of columns."""
+    names = () if encoder.table is None else encoder.table.outputs
     order = np.argsort(-warp.importances, kind="stable")[:MAX_COLUMNS].tolist()
     rows = [[names[j] if names else f"{j:,}", percent(warp.importances[j])] for j in order]
     text = (
@@ -237,6 +239,11 @@ def _columns(warp: Warp, names: Sequence[str]) -> Section:
         "the rows. Importance is a column's share in their squares, each times the variance of the "
         "column as scaled."
     )
+    if encoder.preprocessing.normalize not in COLUMNWISE:
+        text += (
+            " Columns were not scaled one by one here, so that one that varies little beside "
+            "others may matter more than its share."
+        )
     return Section("Columns", [text], (), [Table("The most important", COLUMN_TITLES, rows)])
 
 

@@ -124,6 +124,7 @@ class Source(Card, ABC):
     where: str
     seekable: bool
     has_targets: bool
+    is_unlabelled: bool = False  # whether targets are 0 for want of any
     has_weights: bool
     row_shape: tuple[int, ...] = ()  # as it is stored, before it is flattened; () where unknown
     target_names: tuple[str, ...] | None = None  # of y, where it is a table beside X

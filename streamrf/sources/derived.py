@@ -32,6 +32,7 @@ class Derived(Source):
         self.row_shape = source.row_shape
         self.where, self.seekable = source.where, source.seekable
         self.has_targets, self.has_weights = source.has_targets, source.has_weights
+        self.is_unlabelled = source.is_unlabelled
 
     @abstractmethod
     def _changed(self, block: Block) -> Block:

@@ -121,6 +121,11 @@ def as_numbers(X: Any, where: str) -> NDArray[Any]:
         try:
             X = X.astype(np.float64)
         except (TypeError, ValueError) as error:
+            if any(isinstance(value, str | bytes) for value in X.ravel().tolist()):
+                raise DataError(
+                    f"{where} holds text ({error}), which a table may: give a DataFrame or the "
+                    "file of one, or turn it into numbers first"
+                ) from error
             raise DataError(
                 f"{where} holds objects that are not numbers ({error}); turn them into numbers"
                 " first"

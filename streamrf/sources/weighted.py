@@ -12,6 +12,7 @@ from streamrf.errors import ParameterError, warn
 from streamrf.sources.base import Block, Source, Store
 from streamrf.sources.derived import Derived
 from streamrf.sources.labels import as_labels, check_known, find_labels
+from streamrf.sources.opening import as_source
 from streamrf.sources.rows import of_targets
 
 BALANCED = "balanced"
@@ -162,11 +163,26 @@ class Known(Derived):
 
 
 class Unlabelled(Derived):
-    """A source whose targets, if any, are left out: all are 0."""
+    """A source whose targets, if any, are left out: all are 0, values of regression.
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        self.has_targets = True
+    So rows without labels are summed, for what needs none of them: components, drift, novelty.
+
+    Parameters
+    ----------
+    source : Source, or array (n, n_features)
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> features = srf.StructuredFourier(srf.Gaussian(1.0), 64, random_state=0)
+    >>> rows = srf.Unlabelled([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> srf.accumulate(rows, features).principal_components(1).components.shape
+    (1, 64)
+    """
+
+    def __init__(self, source: Source | ArrayLike) -> None:
+        super().__init__(as_source(source))
+        self.has_targets = self.is_unlabelled = True
 
     def _changed(self, block: Block) -> Block:
         return replace(block, y=np.zeros(len(block.X)))

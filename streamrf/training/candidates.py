@@ -66,6 +66,13 @@ class Candidate:
         """Return the candidates next to it: half and twice the gamma, a degree more and less."""
         return [replace(self, setting=setting) for setting in self.kind.near(self.setting)]
 
+    def warped(self, kind: str, n_rounds: int) -> "Candidate":
+        """Return the candidate with a warp, learnt with its kernel, or a Gaussian."""
+        recipe = Recipe(kind, n_rounds=n_rounds)
+        if self.kind.teaches:
+            recipe = replace(recipe, kernel=self.kernel, setting=self.setting)
+        return replace(self, warp=recipe)
+
     def __str__(self) -> str:
         setting = self.kind.label.format(f"{self.setting:g}")
         warp = "" if self.warp is None else f", {self.warp.kind} warp"

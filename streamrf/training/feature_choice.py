@@ -24,7 +24,7 @@ from streamrf.training.kinds import TEACHERS
 from streamrf.training.peeking import MIN_PEEK_ROWS, weighing, weighs
 from streamrf.training.second_look import looked_again
 from streamrf.training.settings import AUTO, BUDGET_SECONDS, WARP_ROUNDS, Settings
-from streamrf.training.tournament import WIDTHS, Tournament, possible_widths, recipe
+from streamrf.training.tournament import WIDTHS, Tournament, possible_widths
 from streamrf.training.warping import MAX_FULL
 
 FEW_ROWS = 500  # fewer must speak clearly against it
@@ -279,7 +279,7 @@ def _with_warp(candidate: Candidate, warp: str | None, n_rounds: int) -> Candida
     """Return a candidate with the kind of warp that is asked for, if one is."""
     if warp not in WARPS:
         return candidate
-    return replace(candidate, warp=recipe(candidate, str(warp), n_rounds))
+    return candidate.warped(str(warp), n_rounds)
 
 
 def _usual(

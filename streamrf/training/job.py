@@ -93,7 +93,10 @@ class Job:
         """
         require_source(source)
         if not source.has_targets:
-            raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
+            raise DataError(
+                f"{source.where} has no targets to learn from; name the dataset: y=, or give "
+                "streamrf.Unlabelled(source) for what needs none (components, drift, novelty)"
+            )
         like = settings.like
         if like is not None and not isinstance(like, Statistics):
             like = load_statistics(like)

@@ -13,6 +13,8 @@ TIE = 0.005  # relative; errors no farther apart are alike, and the cheaper wins
 FADING = 0.8  # of the gain of one doubling of the width, that of the next
 USUAL_GAIN = 0.2  # of the first doubling of the width, where there is no time to measure it
 MIN_GAIN = 0.05  # relative; a width that the widest beats by less than this is wide enough
+WARPED = 2  # candidates that warps are tried for
+CLEAR = 5.0  # standard errors by which errors alone tell
 NOISE = (0.0, 1.0)  # standard errors that a gain must exceed, in errors and in squares
 
 
@@ -106,12 +108,13 @@ def is_better(a: Trial, b: Trial) -> bool:
     """Return whether `a` errs less than `b` on the same rows, by more than noise.
 
     The errors of classes are counts of few; that squares fall too tells a gain from luck, as the
-    warp tried is the best of several.
+    warp tried is the best of several. Where far fewer are wrong that is clear without: squares are
+    those of the penalty with the fewest errors.
     """
     if not np.isfinite(a.error) or not np.isfinite(b.error):
         return bool(a.error < b.error)
     gains = b.losses - a.losses  # of errors and of squares
-    return all(map(is_above, gains, NOISE))
+    return all(map(is_above, gains, NOISE)) or is_above(gains[0], CLEAR)
 
 
 def spread(ranked: list[Trial], n_kept: int) -> list[Candidate]:
@@ -124,3 +127,15 @@ def spread(ranked: list[Trial], n_kept: int) -> list[Candidate]:
         if len(kept) < n_kept and len(same) < mine.kind.n_kept and len(alike) < 2:
             kept.append(mine)
     return kept
+
+
+def warps_of(
+    ranked: list[Trial], kinds: tuple[str, ...], n_rounds: int, any_kernel: bool
+) -> list[Candidate]:
+    """Return warped candidates of the best with a shift-invariant kernel, or of any kernel."""
+    leaders: list[Candidate] = []
+    for mine in (trial.candidate for trial in ranked):
+        fresh = all((c.normalize, c.kernel) != (mine.normalize, mine.kernel) for c in leaders)
+        if fresh and (any_kernel or mine.kind.teaches) and len(leaders) < WARPED:
+            leaders.append(mine)
+    return [leader.warped(kind, n_rounds) for leader in leaders for kind in kinds]

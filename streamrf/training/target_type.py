@@ -129,6 +129,8 @@ def task_of(source: Source) -> str:
     every row has a class of its own, or if over 100 classes are whole floats or integers of which
     at most half occur, as prices are.
     """
+    if source.is_unlabelled:
+        return "regression"
     sample, where = source.sample(CALIBRATION_ROWS), source.where_targets
     y = np.asarray(sample.y)
     if source.is_one_hot:

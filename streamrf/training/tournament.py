@@ -13,10 +13,9 @@ import numpy as np
 from streamrf.display import expect
 from streamrf.preprocessing import COLUMNWISE, WARPS
 from streamrf.training import warping
-from streamrf.training.candidates import Candidate, Recipe, crossed
+from streamrf.training.candidates import Candidate, crossed
 from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import FLOPS, HELD_SHARE, Judge, Trial
-from streamrf.training.kinds import TEACHERS
 from streamrf.training.ranking import (
     USUAL_GAIN,
     beyond_noise,
@@ -27,6 +26,7 @@ from streamrf.training.ranking import (
     order_of,
     proven,
     spread,
+    warps_of,
     wide_enough,
 )
 from streamrf.training.settings import BUDGET_SECONDS, WARP_ROUNDS
@@ -40,7 +40,7 @@ WIDTHS = (512, 1024, 2048, 4096, 8192)  # to choose from
 ROWS_A_FEATURE = 1  # that a chosen width wants at least
 PASS_SECONDS = 120.0  # of the pass, on one core, that a chosen width may take
 
-WARPED = 2  # candidates that warps are tried for
+FEW_WARPS = 2  # for which there must be time, if need be with fewer features: both kinds of one
 WARP_SHARE = 0.3  # of the budget, for warps
 WARP_HOPE = 1.5  # times the best error; no warp of a kernel that errs more is tried
 
@@ -146,31 +146,58 @@ class Tournament:
         return found[:MAX_FINALISTS]
 
     def _give_up_warps(self, ranked: list[Trial]) -> None:
-        """Leave their share to the rest if no kernel that a warp is learnt with comes near."""
-        hopeful = [t for t in ranked if t.error <= WARP_HOPE * ranked[0].error]
-        if self._warp == "auto" and not any(t.candidate.kind.teaches for t in hopeful):
-            self._warp, self._left, self._kept = None, self._left + self._kept, 0.0
+        """Leave their share to the rest if no kernel that a warp is learnt with comes near.
+
+        Or not even with a warp: where many columns say nothing, it is far behind without.
+        """
+        if self._warp != "auto":
+            return
+        best, judge = ranked[0], self.judge
+        for teacher in [trial for trial in ranked if trial.candidate.kind.teaches][:1]:
+            warped = teacher.candidate.warped("diagonal", self._warp_rounds)
+            planned = judge.planned(warped, best.width, best.n_rows)
+            if _is_near(teacher, best):
+                return
+            if planned <= self._kept:
+                self._kept -= planned
+                if _is_near(judge.try_(warped, best.width, best.n_rows, judge.n_held), best):
+                    return
+        self._warp, self._left, self._kept = None, self._left + self._kept, 0.0
 
     def _warped(self, ranked: list[Trial], best: Trial) -> Trial:
         """Return the best of the last round, or what beats it with a warp by more than noise."""
         if self._warp is None:
             return best
         self._left, is_auto = self._left + self._kept, self._warp == "auto"
-        field = _warps_of(ranked, self._kinds(), self._warp_rounds, any_kernel=not is_auto)
+        field = warps_of(ranked, self._kinds(), self._warp_rounds, any_kernel=not is_auto)
         if is_auto:
             field += self._more_warps(ranked, field)
-        width, n_rows = best.width, best.n_rows
+        width, n_rows, plain = best.width, best.n_rows, None
         pair = [best.candidate, *field[:1]]  # always compared on another split, too
+        while is_auto and width > WIDTHS[0] and self._of_warps(field, width, best) > self._left:
+            width //= 2
+        if width == best.width:
+            plain = next(trial for trial in ranked if trial.candidate == best.candidate)
+        elif field and self._spends(best.candidate, width, n_rows):
+            plain = self.judge.try_(best.candidate, width, n_rows, self.judge.n_held)
+        if plain is None:
+            return best
         kept = sum(self.judge.planned(candidate, width, n_rows, 1) for candidate in pair)
         self._left -= kept
-        rivals = [best] if is_auto else []
+        rivals = [plain] if is_auto else []
         warped = self._round(field, width, n_rows, self.judge.n_held, 1, not is_auto, rivals)
         self._left += kept
         if not warped:
             return best
-        plain = next(trial for trial in ranked if trial.candidate == best.candidate)
         plain, leader = self._over_splits([plain, beyond_noise(warped)[0]])
         return leader if not is_auto or is_better(leader, plain) else best
+
+    def _of_warps(self, field: list[Candidate], width: int, best: Trial) -> float:
+        """Return the planned seconds of a few warps, and of a comparison with the best without."""
+        planned, n_rows = self.judge.planned, best.n_rows
+        plain = planned(best.candidate, width, n_rows) if width < best.width else 0.0
+        on_other = sum(planned(c, width, n_rows, 1) for c in (best.candidate, *field[:1]))
+        return plain + on_other + sum(planned(c, width, n_rows) for c in field[:FEW_WARPS])
 
     def _more_warps(self, ranked: list[Trial], field: list[Candidate]) -> list[Candidate]:
         """Return warps of a Gaussian that sees columns alike, and diagonal ones by another start.
@@ -182,7 +209,7 @@ class Tournament:
         order = [trial.candidate.normalize for trial in ranked]
         known.sort(key=lambda c: order.index(c.normalize) if c.normalize in order else len(order))
         usual = [replace(c, setting=1.0) for c in known[:1]]
-        more = _warped_by(usual, self._kinds(), self._warp_rounds)
+        more = [c.warped(kind, self._warp_rounds) for c in usual for kind in self._kinds()]
         if self.judge.has_effects:
             more += [
                 replace(c, warp=replace(c.warp, from_effects=True))
@@ -344,29 +371,8 @@ def possible_widths(n_rows: int, fits: Callable[[int], bool]) -> list[int]:
     return possible
 
 
-def _warps_of(
-    ranked: list[Trial], kinds: tuple[str, ...], n_rounds: int, any_kernel: bool
-) -> list[Candidate]:
-    """Return warped candidates of the best with a shift-invariant kernel, or of any kernel."""
-    leaders: list[Candidate] = []
-    for mine in (trial.candidate for trial in ranked):
-        fresh = all((c.normalize, c.kernel) != (mine.normalize, mine.kernel) for c in leaders)
-        if fresh and (any_kernel or mine.kernel in TEACHERS) and len(leaders) < WARPED:
-            leaders.append(mine)
-    return _warped_by(leaders, kinds, n_rounds)
-
-
-def _warped_by(
-    candidates: Sequence[Candidate], kinds: tuple[str, ...], n_rounds: int
-) -> list[Candidate]:
-    return [replace(c, warp=recipe(c, kind, n_rounds)) for c in candidates for kind in kinds]
-
-
-def recipe(candidate: Candidate, kind: str, n_rounds: int) -> Recipe:
-    """Return how a warp for a candidate is learnt: with its kernel, or a Gaussian."""
-    if candidate.kernel in TEACHERS:
-        return Recipe(kind, candidate.kernel, candidate.setting, n_rounds)
-    return Recipe(kind, n_rounds=n_rounds)
+def _is_near(trial: Trial, best: Trial) -> bool:
+    return trial.error <= WARP_HOPE * best.error
 
 
 def grid(judge: Judge, width: int, kept: MutableMapping[str, Trial] | None = None) -> Trial:
