@@ -133,7 +133,11 @@ def test_targets_of_two_passes_side_by_side_have_both_names():
 
 def test_targets_of_one_name_side_by_side_have_none():
     one = srf.accumulate(plain(TARGETS)[0], MAP)
-    assert one.with_targets(one).encoder.target_names == ()
+    with pytest.warns(StreamrfWarning, match=r"targets \(p, q\) are not kept, .* one of the"):
+        assert one.with_targets(one).encoder.target_names == ()
+    alone = srf.accumulate(plain(TARGETS[["p"]])[0], MAP, regression=True)
+    with pytest.warns(StreamrfWarning, match="has no names, as one alone: targets go by"):
+        assert one.with_targets(alone).encoder.target_names == ()
     rows = srf.open_source(FRAME, y=TARGETS)
     assert (
         srf.accumulate(rows, MAP).with_targets(srf.accumulate(rows, MAP)).encoder.target_names == ()

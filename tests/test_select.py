@@ -19,10 +19,10 @@ from streamrf.errors import DataError, MemoryBudgetError, ParameterError, Stream
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.report import facts
 from streamrf.training import calibration, peeking
-from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed
+from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed, has_units
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.peeking import MIN_PEEK_ROWS
-from streamrf.training.ranking import order_of, proven
+from streamrf.training.ranking import is_better, order_of, proven
 from streamrf.training.settings import BUDGET_SECONDS
 from streamrf.training.tournament import Tournament, possible_widths
 
@@ -243,6 +243,99 @@ def test_a_warp_must_be_ahead_where_it_was_tried_with_more_width_too(
     assert (found is not None) == is_overtaken
     assert found is None or (found.candidate, found.width) == (plain, widest)
     assert tried == ([(plain, widest)] if budget and widest > 512 else [])
+
+
+@pytest.fixture
+def warped_gaussian(waves):
+    """Trials in which a Gaussian errs as told, and less with a warp, beside an arc-cosine."""
+
+    class Judged(Judge):
+        error, warped, tried = 0.4, 0.05, ()
+
+        def try_(self, candidate, width, n_rows, n_held, split=0):
+            error = 0.1
+            if candidate.kernel == "gaussian":
+                error = self.error if candidate.warp is None else self.warped
+            self.tried = (*self.tried, (candidate, width))
+            losses = np.full((2, n_held), error)
+            return Trial(candidate, width, n_rows, error, error, 1.0, 0.1, losses)
+
+    X, y = (np.resize(part, (9000, *part.shape[1:])) for part in waves)
+    return Judged(X, y, regression=True, seed=0)
+
+
+FIELD = [Candidate("l2", "arc-cosine", 1.0), Candidate("standard", "gaussian", 1.0)]
+
+
+@pytest.mark.parametrize(("warped", "is_hoped_for"), [(0.05, True), (0.14, True), (0.2, False)])
+def test_warps_are_given_up_only_if_not_even_a_warp_brings_a_gaussian_near(
+    warped_gaussian, warped, is_hoped_for
+):
+    """Where many columns say nothing, a Gaussian without a warp is far behind."""
+    judge, budget = warped_gaussian, 100.0
+    judge.warped = warped
+    tournament = Tournament(judge, budget, FIELD, warp="auto")
+    ranked = [judge.try_(candidate, 256, 500, judge.n_held) for candidate in FIELD]
+    left, judge.tried = tournament._left, ()
+    tournament._give_up_warps(ranked)
+    (trial,) = judge.tried
+    assert trial == (FIELD[1].warped("diagonal", 2), 256)
+    assert (tournament._warp is not None) == is_hoped_for
+    paid = judge.planned(trial[0], 256, 500)
+    together = tournament._left + tournament._kept
+    assert together == pytest.approx(budget - paid)
+    assert (tournament._left == left) == is_hoped_for
+    judge.error, judge.tried = 0.14, ()  # near without
+    near = [judge.try_(candidate, 256, 500, judge.n_held) for candidate in FIELD]
+    judge.tried = ()
+    Tournament(judge, budget, FIELD, warp="auto")._give_up_warps(near)
+    assert judge.tried == ()
+    poor = Tournament(judge, 0.1, FIELD, warp="auto")  # no time for one
+    poor._give_up_warps(ranked)
+    assert (judge.tried, poor._warp) == ((), None)
+
+
+def test_warps_are_compared_with_fewer_features_where_time_is_short(warped_gaussian):
+    judge = warped_gaussian
+    winner, _ = Tournament(judge, 1e6, FIELD, warp="auto").winner(2048)
+    assert (winner.candidate.warp.kind, winner.width) == ("diagonal", 2048)
+    narrow = [c.warped("diagonal", 2) for c in FIELD[1:]] * 2
+    plain = [judge.planned(FIELD[0], w, 9000, split) for w in (512,) for split in (0, 1)]
+    enough = sum(plain) + sum(judge.planned(c, 512, 9000) for c in narrow) * 3
+    ranked = [judge.try_(FIELD[0], 2048, judge.n_fitted, judge.n_held)]
+    ranked += [judge.try_(FIELD[1], 2048, judge.n_fitted, judge.n_held)]
+    tournament = Tournament(judge, 1e6, FIELD, warp="auto")
+    tournament._left, tournament._kept, judge.tried = 0.0, enough, ()
+    found = tournament._warped(ranked, ranked[0])
+    assert found.candidate.warp is not None
+    assert found.width < 2048
+    assert (FIELD[0], found.width) in judge.tried  # the best without a warp, as narrow
+    tournament._left, tournament._kept, judge.tried = 0.0, 0.01, ()
+    assert tournament._warped(ranked, ranked[0]) is ranked[0]
+
+
+def test_far_fewer_errors_are_better_whatever_the_squares():
+    def trial(errors, squares):
+        losses = np.array([np.arange(2000) < errors, np.full(2000, squares)], dtype=np.float64)
+        return Trial(FIELD[0], 64, 100, *losses.mean(axis=1), 1.0, 0.1, losses)
+
+    assert is_better(trial(20, 0.3), trial(100, 0.2))
+    assert not is_better(trial(95, 0.3), trial(100, 0.2))
+    assert is_better(trial(95, 0.2), trial(100, 0.3))
+
+
+def test_rows_of_different_units_are_not_given_one_length(rng):
+    X = rng.normal(size=(500, 4)) * [1, 20, 30_000, 0.3]
+    assert has_units(X)
+    assert not has_units(X * [1, 1, 1e-3, 1])
+    assert not has_units(np.tile(X, 30))  # as words are
+    assert not has_units(np.zeros((5, 3)))
+    assert {c.normalize for c in crossed(by_length=False)} == {None, "standard", "asinh"}
+    assert {c.normalize for c in crossed(["arc-cosine"], by_length=False)} == {"l2"}
+    assert "l2" in {c.normalize for c in crossed(["gaussian"], "l2", by_length=False)}
+    source = srf.ArraySource(X, X[:, 0] + X[:, 1] / 20 > 0)
+    found = srf.select(source, n_components=64, budget=0.3, random_state=0)
+    assert "l2" not in {trial.candidate.normalize for trial in found.trials}
 
 
 class Errors(Judge):

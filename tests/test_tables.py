@@ -37,6 +37,7 @@ from streamrf.errors import (
     StreamrfWarning,
 )
 from streamrf.sources import check_rows, csv_files, tables
+from streamrf.sources.cycles import CYCLES
 from streamrf.sources.partitions import NULL, levels_of
 
 N = 3000
@@ -128,6 +129,28 @@ def test_columns_become_what_their_definitions_say():
     assert set(found) == set(expected)
     for name, column in expected.items():
         np.testing.assert_allclose(found[name], column, rtol=0, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("days", "cycles"), [(0.5, ()), (1, ("day",)), (8, ("week", "day")), (500, (*CYCLES,))]
+)
+def test_dates_have_the_cycles_that_rows_have_seen(days, cycles):
+    """Of a week a day shows a small part, and the sine of it was far away on the next one."""
+    steps = np.linspace(0, 86400 * days, 50).astype("timedelta64[s]")
+    when = pyarrow.array(np.datetime64("2024-01-01", "s") + steps)
+    source = srf.open_source(pyarrow.table({"when": when, "n": np.arange(50.0)}))
+    assert source.columns.columns[0].cycles == cycles
+
+
+def test_fit_says_that_dates_are_not_known_beyond_those_of_the_rows(tmp_path):
+    when = np.datetime64("2024-01-01", "s") + np.arange(60) * np.timedelta64(3600, "s")
+    table = pyarrow.table({"when": when, "n": np.arange(60.0), "y": np.arange(60) % 2})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    fit = ("fit", tmp_path / "t.parquet", "--y", "y", "--model", tmp_path / "m.h5")
+    assert "'when': of later days than those of these rows the model knows nothing" in told(*fit)
+    (line,) = [line for line in told(*fit).splitlines() if line.startswith("dates")]
+    without = line.rpartition(" ")[2]
+    assert answer(*fit, without)["columns_of_dates"] == []
 
 
 def test_levels_and_holes_that_the_peek_did_not_have_are_counted():

@@ -335,7 +335,7 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         "n_entries_clipped": sums.n_clipped,
         "n_rows_too_long": sums.n_too_long,
         "unfair_columns": sums.unfair_columns.tolist(),
-        **facts.of_filled(sums.encoder.table),
+        **facts.of_table(sums.encoder.table),
         "n_features": sums.encoder.n_features,
         "n_components": sums.encoder.n_components,
         "n_components_kept": None if trained is None else trained.encoder.n_components,
@@ -355,7 +355,7 @@ def _summary(
     figures: dict[str, Any], where: str, sums: Statistics, like: str | None
 ) -> Iterator[tuple[str, str]]:
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns ({where})"
-    yield from facts.filled_lines(figures)
+    yield from facts.column_lines(figures)
     drawn, kept = figures["n_components"], figures["n_components_kept"]
     pruned = "" if kept in (None, drawn) else f", pruned to {kept:,}"
     yield "features", f"{facts.choice_words(sums, drawn, like)}{pruned}"

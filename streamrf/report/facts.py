@@ -218,16 +218,23 @@ def choice_words(sums: Statistics, width: int, like: str | None) -> str:
     return f"{width:,}, chosen of {len(tried['candidate'])}: {name}"
 
 
-def of_filled(columns: Columns | None) -> dict[str, list[str]]:
-    """Return which columns of a table had missing values, as figures."""
+def of_table(columns: Columns | None) -> dict[str, list[str]]:
+    """Return which columns of a table had missing values, and which are dates, as figures."""
     learnt = () if columns is None else columns.columns
-    return {"columns_filled": [column.name for column in learnt if column.has_indicator]}
+    return {
+        "columns_filled": [column.name for column in learnt if column.has_indicator],
+        "columns_of_dates": [column.name for column in learnt if column.kind == "date"],
+    }
 
 
-def filled_lines(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return what became of missing values of a table, where there were any, as `summary`."""
+def column_lines(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return what became of missing values of a table and of dates, if there were, as `summary`."""
     if names := figures["columns_filled"]:
         yield "filled", f"missing values of {_few(map(repr, names))}; a column each says where"
+    if names := figures["columns_of_dates"]:
+        without = ",".join(f"-{name}" for name in names)
+        later = "of later days than those of these rows the model knows nothing"
+        yield "dates", f"{_few(map(repr, names))}: {later}; without: --x={without}"
 
 
 def _settings(value: Any) -> Any:

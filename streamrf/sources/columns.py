@@ -23,7 +23,7 @@ from streamrf.sources.arrow_values import (
     vectors_of,
     width_of_lists,
 )
-from streamrf.sources.cycles import CYCLES, waves
+from streamrf.sources.cycles import CYCLES, seen_in, waves
 from streamrf.storage import Fields, digest
 
 KINDS = ("number", "boolean", "category", "date", "vector", "empty")
@@ -130,8 +130,8 @@ class Column:
         median = float(np.median(known)) if len(known) else 0.0
         if kind in ("number", "vector"):
             return cls(name, kind, median, has_indicator, width=width)
-        has_time = bool((known % 1 != 0).any())
-        cycles = tuple(cycle for cycle in CYCLES if has_time or cycle != "day")
+        has_time, span = bool((known % 1 != 0).any()), float(np.ptp(known)) if len(known) else 0.0
+        cycles = tuple(cycle for cycle in seen_in(span) if has_time or cycle != "day")
         return cls(name, kind, median, has_indicator, cycles=cycles)
 
     def encode(self, values: Any, out: NDArray[np.float64]) -> int:

@@ -8,6 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 CYCLES = {"year": 366, "week": 7 * 1440, "day": 1440}  # steps of a turn: days, minutes, minutes
+DAYS = {"year": 365.0, "week": 7.0, "day": 1.0}  # of a turn
+MOST = 0.9  # of a turn, that dates must have seen
+
+
+def seen_in(span: float) -> list[str]:
+    """Return the cycles of which so many days show most of a turn.
+
+    A wave of which rows show a small part is but another count of days to them, and far away later.
+    """
+    return [cycle for cycle in CYCLES if span >= MOST * DAYS[cycle]]
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from streamrf import storage
 from streamrf.display import Card
-from streamrf.errors import MergeError, ParameterError, check_kind
+from streamrf.errors import MergeError, ParameterError, check_kind, warn
 from streamrf.models import Codes, Seed, targets_card
 from streamrf.preprocessing import Encoder, combined_moments, known_moments
 from streamrf.sources import Ledger
@@ -176,7 +176,8 @@ class Statistics(Card, Questions):
         """Return the statistics of our targets and then those of `other`, of the same rows.
 
         Targets that were forgotten, or come later, take a pass of their own over the same rows with
-        the same map and seed; one solve then serves all targets.
+        the same map and seed; one solve then serves all targets. Names of several targets are kept
+        where both sides have them; else targets go by their places, which a warning says.
 
         Raises
         ------
@@ -205,6 +206,13 @@ class Statistics(Card, Questions):
         table = None if table is None else table.with_targets(other.encoder.table)
         first, second = self.encoder.targets, other.encoder.targets
         names = first + second if first and second and not {*first} & {*second} else ()
+        if (first or second) and not names:
+            known = ", ".join(first or second)
+            why = "has one of the same name" if first and second else "has no names, as one alone"
+            warn(
+                f"the names of targets ({known}) are not kept, as the other side {why}: targets "
+                "go by their places now, so judge and predict them in the order of the two sides"
+            )
         encoder = replace(self.encoder, calibration=both, table=table, targets=names)
         sums, ledger = self.sums.stack_targets(other.sums), self.ledger.without_checksums()
         return replace(self, encoder=encoder, sums=sums, ledger=ledger)

@@ -13,9 +13,11 @@ from streamrf.training.images import shape_of
 from streamrf.training.kernel_names import DEFAULT
 from streamrf.training.kind import Kind, Shape
 from streamrf.training.kinds import KINDS
+from streamrf.training.odd_columns import UNSEEN
 from streamrf.training.settings import AUTO
 
 PAIRS = 2000  # of rows, whose median distance is the unit of gamma
+MAX_UNITS = 100  # columns of different units
 MIN_RANKED = 2000  # rows; of fewer, those held out would often choose ranks by chance
 OUTLYING = 2.0  # times the deviation of the rows learnt from, that of all rows with a wrong entry
 
@@ -87,6 +89,7 @@ def crossed(
     *,
     every: bool = False,
     by_ranks: bool = False,
+    by_length: bool = True,
     shape: Shape | None = None,
 ) -> list[Candidate]:
     """Return the settings of the first round, or `every` one, under every scaling.
@@ -97,6 +100,7 @@ def crossed(
     normalize : a scaling, under which kinds that do not go with it are left out, or "auto"
     every : settings of a full grid
     by_ranks : whether "auto" tries "quantile" too, which heavy tails ask for
+    by_length : whether "auto" tries "l2", which hides columns in small units
     shape : of the images that rows are, or None
     """
     found = [
@@ -106,9 +110,10 @@ def crossed(
             kind.under(normalize), kind.every if every else kind.begin(shape)
         )
     ]
-    if normalize != AUTO or by_ranks:
+    if normalize != AUTO:
         return found
-    return [candidate for candidate in found if candidate.normalize != "quantile"]
+    tries = {"quantile": by_ranks, "l2": by_length}
+    return [candidate for candidate in found if tries.get(candidate.normalize or "", True)] or found
 
 
 class ScaledRows:
@@ -168,6 +173,19 @@ class ScaledRows:
 def asks_for_ranks(X: Array) -> bool:
     """Return whether "quantile" is worth a try: of many rows with heavy tails, but no images."""
     return len(X) >= MIN_RANKED and shape_of(X) is None and has_heavy_columns(X)
+
+
+def has_units(X: Array) -> bool:
+    """Return whether columns are of units so different that rows of one length hide half of them.
+
+    Of at most `MAX_UNITS` columns: more are words, spectra or the like, of one unit.
+    """
+    if isinstance(X, SparseRows) or not 1 < X.shape[1] <= MAX_UNITS or shape_of(X) is not None:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.sqrt(variances(X))
+    varies = spread > 0
+    return bool(2 * np.count_nonzero(varies & (spread < UNSEEN * spread.max())) >= varies.sum() > 0)
 
 
 def _has_outliers(X: Array, n_learnt: int) -> bool:
