@@ -9,7 +9,7 @@ import pyarrow.ipc
 import pytest
 
 import streamrf as srf
-from streamrf.errors import CorruptFileError, StreamrfError
+from streamrf.errors import CorruptFileError, DataError, StreamrfError
 from streamrf.sources.arrow_streams import messages_of
 from streamrf.sources.parquet_files import _ArrowStream, open_arrow
 
@@ -144,3 +144,43 @@ def test_a_stream_cut_between_two_messages_while_it_is_read_is_told(tmp_path):
         file.truncate(borders[0])
         with pytest.raises(pyarrow.ArrowInvalid, match="before the mark"):
             [reader._batch(place) for place in range(len(borders))]
+
+
+def coded(indices, levels):
+    return pyarrow.DictionaryArray.from_arrays(pyarrow.array(indices, pyarrow.int8()), levels)
+
+
+@pytest.mark.parametrize("way", ["file", "table", "batches"])
+def test_dictionaries_that_are_replaced_may_hold_what_is_missing(way, tmp_path):
+    """Arrow does not unify such, and its error was all there was."""
+    batches = [
+        pyarrow.record_batch([coded(places * 20, levels), range(40), labels], names=["c", "x", "y"])
+        for places, levels, labels in (
+            ([0, 1], pyarrow.array(["a", None]), [0, 1] * 20),
+            ([1, 0], pyarrow.array(["b", "a"]), [1, 0] * 20),
+        )
+    ]
+    data = pyarrow.Table.from_batches(batches)
+    if way == "file":
+        with pyarrow.ipc.new_stream(tmp_path / "a.arrow", batches[0].schema) as stream:
+            for batch in batches:
+                stream.write_batch(batch)
+    source = srf.open_source(
+        {"file": str(tmp_path / "a.arrow"), "table": data, "batches": lambda: iter(batches)}[way],
+        y="y",
+    )
+    blocks = [(block.X.copy(), np.array(block.y)) for block in source.blocks()]
+    X, y = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    found = dict(zip(source.columns.outputs, X.T, strict=True))
+    texts = [value.as_py() for value in (data.column("c").chunk(0).dictionary.take(
+        data.column("c").chunk(0).indices))] + ["a", "b"] * 20  # fmt: skip
+    np.testing.assert_array_equal(found["c missing"], [text is None for text in texts])
+    np.testing.assert_array_equal(found["c=b"], [text == "b" for text in texts])
+    np.testing.assert_array_equal(found["x"], [*range(40)] * 2)
+    np.testing.assert_array_equal(y, [0, 1] * 20 + [1, 0] * 20)
+
+
+def test_dictionaries_of_dictionaries_are_told():
+    column = coded([0, 1] * 20, coded([0, 1], pyarrow.array(["a", "b"])))
+    with pytest.raises(DataError, match="type that Arrow writes and does not read"):
+        srf.open_source(pyarrow.table({"c": column, "y": [0, 1] * 20}), y="y").columns  # noqa: B018

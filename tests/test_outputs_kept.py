@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 import streamrf as srf
-from streamrf.cli import app
+from streamrf.cli import app, files
+from streamrf.errors import ParameterError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3))
@@ -115,3 +116,18 @@ def test_a_saved_file_is_no_data(folder):
     code, told = run("fit", "s.h5", *WORDS, "--model", "new.h5")
     assert code == 1
     assert "s.h5 is a file that streamrf has saved, of no rows" in told
+
+
+@pytest.mark.parametrize("kind", ["model", ""])
+def test_what_cannot_be_read_is_kept(kind, tmp_path, monkeypatch):
+    """A file of data that another user has closed was replaced by a model."""
+    path = tmp_path / "secret"
+    path.write_bytes(b"rows")
+
+    def closed(*arguments, **options):
+        raise PermissionError
+
+    monkeypatch.setattr(files, "is_saved", closed)
+    monkeypatch.setattr("builtins.open", closed)
+    with pytest.raises(ParameterError, match="exists and is not"):
+        files._check_replaced("--model secret", str(path), kind, b"")

@@ -10,7 +10,13 @@ from typer.testing import CliRunner
 import streamrf as srf
 from integers import assert_same_bytes
 from streamrf.cli import app
-from streamrf.errors import DataError, DatasetNotFoundError, ParameterError, ShapeError
+from streamrf.errors import (
+    DataError,
+    DatasetNotFoundError,
+    MergeError,
+    ParameterError,
+    ShapeError,
+)
 from streamrf.sources import open_files
 
 N = 5000
@@ -303,3 +309,24 @@ def test_a_model_finds_rows_and_targets_by_what_it_learnt(path, tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "Each target" in page
     assert "wind" in page
+
+
+def test_names_that_sums_to_continue_lack_are_those_of_the_rows(path):
+    """They were left out, and sums of the same targets in another order added to these."""
+
+    def summed(y, start, like):
+        source = srf.HDF5Source(path, x="spectra", y=y)
+        return srf.accumulate(source, MAP, rows=(start, start + 500), like=like, regression=True)
+
+    unnamed = summed("both", 0, None)
+    one, other = (
+        summed(y, 500 * k, unnamed) for k, y in ((1, ["wind", "rain"]), (2, ["rain", "wind"]))
+    )
+    assert one.encoder.target_names == ("wind", "rain")
+    with pytest.raises(MergeError, match="of other targets, or in another order"):
+        one + other
+    both = one + summed(["rain", "wind"], 1000, one)
+    assert [entry["target"] for entry in both.solve(1.0).evaluate(
+        srf.HDF5Source(path, x="spectra", y=["rain", "wind"]), stop=500
+    )["by_target"]] == ["wind", "rain"]  # fmt: skip
+    assert (unnamed + one).encoder.target_names == ()

@@ -124,7 +124,7 @@ def _check_replaced(what: str, target: str, kind: str, start: bytes) -> None:
 
 
 def _is_alike(path: str, kind: str, start: bytes) -> bool:
-    """Return whether a file is of a kind, or of none and begins so; also if it cannot be read."""
+    """Return whether a file is of a kind, or of none and begins so; not if it cannot be read."""
     try:
         if kind:
             return is_saved(path, kind)
@@ -133,7 +133,7 @@ def _is_alike(path: str, kind: str, start: bytes) -> bool:
         begins = head.lower().startswith(start.lower()) if start else b"\0" not in head
         return begins and not is_saved(path) and not (has_signature(path) and _is_other(path))
     except PermissionError:
-        return True
+        return False
 
 
 def _is_other(path: str) -> bool:

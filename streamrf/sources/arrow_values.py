@@ -18,10 +18,12 @@ _DAY = 1440 * _MINUTE
 def one_array(values: Any) -> Any:
     """Return a column as one Arrow array, whose missing values no dictionary holds."""
     pa = arrow()
-    found = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if pa.types.is_dictionary(found.type) and found.dictionary.null_count:
-        return found.dictionary.take(found.indices).dictionary_encode()
-    return found
+    is_chunked = isinstance(values, pa.ChunkedArray)
+    chunks = values.chunks if is_chunked else [values]
+    if pa.types.is_dictionary(values.type) and any(part.dictionary.null_count for part in chunks):
+        plain = [part.dictionary.take(part.indices) for part in chunks]
+        return pa.chunked_array(plain).combine_chunks().dictionary_encode()
+    return values.combine_chunks() if is_chunked else values
 
 
 def as_strings(values: Any) -> Any:

@@ -26,7 +26,7 @@ from streamrf.sources.paths import is_paths
 from streamrf.sources.plain_tables import column_of, is_of_rows, is_plain
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.sparse import is_scipy_sparse
-from streamrf.sources.table_parts import detached
+from streamrf.sources.table_parts import detached, in_one_chunk
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.validation import warn_of_rounded
 
@@ -113,7 +113,7 @@ class FrameTable(Table):
                 self.names[role].append(own)
                 table = table.append_column(own, column)
             self.unnamed += () if is_named else (*self.names[role],)
-        self._table = table.combine_chunks()
+        self._table = in_one_chunk(table)
         self.n_rows = len(table)
         self.types = dict(zip(table.schema.names, table.schema.types, strict=True))
         self.index = index_of(table.schema)
@@ -128,7 +128,7 @@ class FrameTable(Table):
     def detached(self) -> "FrameTable":
         """Return the table in memory of its own."""
         copied = copy.copy(self)
-        copied._table = detached(self._table).combine_chunks()
+        copied._table = in_one_chunk(detached(self._table))
         return copied
 
     def read(
@@ -348,7 +348,7 @@ def _table(frame: Any, where: str) -> Any:
     try:
         made = partial(pa.Table.from_pandas, preserve_index=False) if is_pandas else pa.table
         is_table = isinstance(frame, pa.Table)  # which the way by a stream spoils: empty chunks
-        table = frame.combine_chunks() if is_table else made(frame)
+        table = in_one_chunk(frame) if is_table else made(frame)
     except (pa.ArrowInvalid, TypeError, NotImplementedError) as error:
         raise DataError(
             f"{where} has a column of several types, or of one that Arrow lacks"

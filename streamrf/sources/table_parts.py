@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.errors import DataError
 from streamrf.sources.arrow_types import arrow, kind_of
-from streamrf.sources.arrow_values import as_strings, floats_of
+from streamrf.sources.arrow_values import as_strings, floats_of, one_array
 
 
 def one_table(parts: Sequence[Any], where: str) -> Any:
@@ -26,19 +26,34 @@ def one_table(parts: Sequence[Any], where: str) -> Any:
         return pa.table(columns)
 
 
+def in_one_chunk(table: Any) -> Any:
+    """Return an Arrow table of one chunk, also of dictionaries that differ and hold nulls."""
+    is_dictionary = arrow().types.is_dictionary
+    for place, column in enumerate(table.columns):
+        if is_dictionary(column.type) and column.num_chunks > 1:
+            table = table.set_column(place, table.schema.names[place], one_array(column))
+    return table.combine_chunks()
+
+
 def detached(part: Any) -> Any:
     """Return an Arrow table in memory of its own, not that of the larger one it is a slice of."""
     pa = arrow()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, part.schema) as stream:
         stream.write_table(part)
-    return pa.ipc.open_stream(sink.getvalue()).read_all()
+    try:
+        return pa.ipc.open_stream(sink.getvalue()).read_all()
+    except OSError as error:
+        raise DataError(
+            f"a column is of a type that Arrow writes and does not read ({error}), as dictionaries "
+            "of dictionaries: make it text or numbers, or leave it out"
+        ) from error
 
 
 def _column(name: str, parts: Sequence[Any], where: str) -> Any:
     """Return a column of all parts as one chunked array."""
     pa = arrow()
-    chunks = [part.column(name).combine_chunks() for part in parts]
+    chunks = [one_array(part.column(name)) for part in parts]
     kinds = {kind_of(chunk.type) for chunk in chunks} - {"empty"}
     if len({chunk.type for chunk in chunks}) > 1:
         if len(kinds) > 1:

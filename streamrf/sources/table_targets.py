@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import BadRowError
 from streamrf.sources.arrow_types import arrow, kind_of
-from streamrf.sources.arrow_values import as_doubles
+from streamrf.sources.arrow_values import as_doubles, one_array
 from streamrf.sources.validation import as_targets
 
 
@@ -35,7 +35,7 @@ def label_types(
 def target_of(store: Any, table: Any, row: int, name: str) -> NDArray[Any]:
     """Return a column of targets of a part of a `Table`, from a row on, as numbers or strings."""
     pa = arrow()
-    values = table.column(name).combine_chunks()
+    values = one_array(table.column(name))
     if pa.types.is_dictionary(values.type):
         levels = values.dictionary  # which polars keeps as views, that Arrow cannot take from
         is_text = kind_of(levels.type) == "category"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import DataError, ParameterError, ShapeError, warn
 from streamrf.sources.arrow_types import arrow, kind_of
-from streamrf.sources.arrow_values import as_doubles
+from streamrf.sources.arrow_values import as_doubles, one_array
 from streamrf.sources.base import Block
 from streamrf.sources.columns import Column, Columns, raw_numbers
 from streamrf.sources.derived import target_places
@@ -20,7 +20,7 @@ from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
 from streamrf.sources.table_kinds import check_columns, check_targets, joined_types, kinds_of
-from streamrf.sources.table_parts import detached, one_table
+from streamrf.sources.table_parts import detached, in_one_chunk, one_table
 from streamrf.sources.table_roles import Wanted, roles, warn_of_more
 from streamrf.sources.table_targets import label_types, of_kind, target_of
 from streamrf.sources.validation import weight_column
@@ -291,7 +291,7 @@ class TableSource(StoredSource[Table]):
             for _, table, inside in self._inside(ranges)
             for _, part in table.read(inside, types, PEEK_ROWS)
         ]
-        peek = one_table(parts, self.where).combine_chunks()
+        peek = in_one_chunk(one_table(parts, self.where))
         levels = self._list[0].levels
         columns = []
         for name in types:
@@ -302,7 +302,7 @@ class TableSource(StoredSource[Table]):
             columns.append(Column.learn(name, values, self.where))
         is_text = self._list[0].is_text
         learnt = (
-            (column, peek.column(column.name).combine_chunks())
+            (column, one_array(peek.column(column.name)))
             for column in columns
             if column.name not in levels
         )
