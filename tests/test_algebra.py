@@ -285,7 +285,7 @@ def test_5000_rows_removed_are_those_of_a_pass_that_never_saw_them(data_dir, tmp
         (("merge", "s0.h5", "quarter1.h5"), r"quarter1\.h5 is an HDF5 file but not one of"),
         (("merge", "s0.h5", "s1.h5", "--memory-limit", "1 MiB"),
          r"holding two statistics of .* takes about .* above the memory limit of 1\.00 MiB; "
-         "free memory or raise --memory-limit"),
+         "free memory or raise memory_limit"),
         (("subtract", "s0.h5", "s1.h5"), r"s1\.h5 cannot be removed: rows 0 to 299 of "
          "quarter1.* were never counted here"),
         (("subtract", "s1.h5", "whole.h5"), "were never counted here"),

@@ -249,9 +249,10 @@ def test_what_cannot_be_is_refused(arguments, message):
 def test_a_memory_limit_counts_what_is_held(monkeypatch, option):
     """It took 748 MiB at a limit of 500 MiB."""
     from streamrf.cli import solving
+    from streamrf.training import solve_memory
 
     held = [0]
-    monkeypatch.setattr(solving, "resident_bytes", lambda: held[-1])
+    monkeypatch.setattr(solve_memory, "resident_bytes", lambda: held[-1])
     command = ("solve", "classes.h5", "--model", "m.h5", *option, "--memory-limit", "64 MiB")
     told(*command)
     held.append(1 << 30)
@@ -271,18 +272,20 @@ def test_a_memory_limit_counts_what_is_held(monkeypatch, option):
 )
 def test_a_memory_limit_counts_classes(option, least, monkeypatch, tmp_path):
     """It had the features alone, and took some times as much with thousands of classes."""
-    from streamrf.cli import solving
-    from streamrf.cli.solve_memory import FIXED_BYTES
+    from streamrf.training import solve_memory
 
     X = np.random.default_rng(0).normal(size=(4000, 3))
     features = srf.StructuredFourier(srf.Gaussian(0.1), 64, random_state=0)
     source = srf.ArraySource(X, np.arange(4000) % 400)
     srf.accumulate(source, features, folds=4, task="classification").save(tmp_path / "s.h5")
     asked = []
-    monkeypatch.setattr(solving, "_held", lambda limit: 0)
-    monkeypatch.setattr(solving, "check_memory", lambda what, n_bytes, limit: asked.append(n_bytes))
+    monkeypatch.setattr(solve_memory, "held_bytes", lambda limit: 0)
+    monkeypatch.setattr(
+        solve_memory, "check_memory", lambda what, n_bytes, limit: asked.append(n_bytes)
+    )
     told("solve", str(tmp_path / "s.h5"), "--model", "m.h5", *option)
-    assert least + FIXED_BYTES < asked[-1] < 3 * least + FIXED_BYTES
+    fixed = solve_memory.FIXED_BYTES
+    assert least + fixed < asked[-1] < 3 * least + fixed
 
 
 @pytest.mark.parametrize(

@@ -393,11 +393,11 @@ def test_a_second_look_keeps_to_the_memory_limit(small):
 def test_the_rows_of_a_look_are_bounded_by_their_targets_too(n_targets):
     X, Y = np.zeros((2000, 4)), np.zeros((2000, n_targets))
     sizes = []
-    for limit in ("600 MiB", "40 GiB"):
+    for limit in ("650 MiB", "40 GiB"):
         source = Asked(X, Y)
         second_look.more_rows(source, 10**8, "raise", limit)(first(source, 600))
         sizes += source.asked
-    few = memory.look_rows(600, 4, n_targets, "600 MiB")
+    few = memory.look_rows(600, 4, n_targets, "650 MiB")
     assert sizes[1] == min(160_000, (64 << 20) // (8 * (4 + n_targets - 1)))
     assert sizes[0] == min(few, sizes[1])
     assert (sizes[0] < sizes[1]) == (n_targets == 50)

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from streamrf.cli.base import Answer, aligned
-from streamrf.cli.files import check_memory, check_room, writing, written
+from streamrf.cli.files import check_room, writing, written
 from streamrf.cli.groups import MemoryLimit, StatisticsFile
 from streamrf.cli.options import parameter, wrong
 from streamrf.display import format_bytes, format_time
 from streamrf.errors import DataError, MergeError
 from streamrf.report import facts
 from streamrf.statistics import Statistics, load_statistics
-from streamrf.training import INTERPRETER_BYTES
+from streamrf.training import INTERPRETER_BYTES, check_memory
 
 Output = Annotated[
     str, parameter("Statistics file to write.", "Output", "--output", "-o", metavar="OUT")

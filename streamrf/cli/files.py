@@ -13,14 +13,12 @@ from streamrf.display import format_bytes
 from streamrf.errors import (
     CheckpointError,
     Interruption,
-    MemoryBudgetError,
     ParameterError,
     StorageError,
     StreamrfError,
 )
 from streamrf.sources import Source, has_signature, is_file_of, is_url, path_of
 from streamrf.storage import identity, is_saved, missing_folder
-from streamrf.training import parse_bytes
 
 PREDICTED = {"y", "scores", "probabilities", "deviations", "labels"}  # datasets of predictions
 _KINDS = {"--model": "model", "--statistics": "statistics"}
@@ -154,16 +152,6 @@ def check_room(
         raise StorageError(
             f"{path} will need {format_bytes(n_bytes)} and its disk has {format_bytes(free)} free; "
             f"make room or choose another folder{smaller}"
-        )
-
-
-def check_memory(what: str, n_bytes: int, memory_limit: str | None) -> None:
-    """Raise MemoryBudgetError if work needs more memory than there is."""
-    limit = parse_bytes(memory_limit)
-    if n_bytes > limit:
-        raise MemoryBudgetError(
-            f"{what} takes about {format_bytes(n_bytes)}, above the memory limit of "
-            f"{format_bytes(limit)}; free memory or raise --memory-limit"
         )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typer import BadParameter
 
 from streamrf.cli.base import Answer, aligned
-from streamrf.cli.files import check_memory, writing
+from streamrf.cli.files import writing
 from streamrf.cli.groups import (
     BlockOptions,
     CodeOptions,
@@ -25,15 +25,14 @@ from streamrf.cli.groups import (
     words_of,
 )
 from streamrf.cli.options import misused, option, wrong
-from streamrf.cli.solve_memory import SolvePlan
-from streamrf.display import format_bytes, format_time, resident_bytes
+from streamrf.display import format_bytes, format_time
 from streamrf.errors import ParameterError, warn
 from streamrf.jit.threads import computing
 from streamrf.models import Codes, Model
 from streamrf.report import facts
 from streamrf.solving import N_ALPHAS, CrossValidation, Path, penalty_finding
 from streamrf.statistics import RidgeProblem, Statistics, load_statistics, rounding_note
-from streamrf.training import bit_bytes
+from streamrf.training import SolvePlan, bit_bytes, check_memory, held_bytes
 
 CRITERIA = {
     "folds": "cross-validation",
@@ -174,7 +173,7 @@ def solve(
         sums = _loaded(statistics, memory_limit)
         criterion = _criterion(penalty.criterion, sums, statistics)
         plan = _planned(sums, width.components, penalty, options, codes, criterion)
-        _check_memory(plan, memory_limit)
+        plan.check(memory_limit)
         if width.components is not None:
             sums = sums.prune(width.components, penalty.fixed, codes, random_state=seed)
         table = trained = None
@@ -237,25 +236,11 @@ def _criterion(word: str | None, sums: Statistics, where: str) -> str:
 def _loaded(path: str, memory_limit: str | None) -> Statistics:
     """Return the statistics in a file, if it fits."""
     if os.path.isfile(path):  # else loading tells
-        size, held = os.path.getsize(path), _held(memory_limit)
+        size, held = os.path.getsize(path), held_bytes(memory_limit)
         python = f" beside {format_bytes(held)} of Python" if held else ""
         what = f"holding statistics of {format_bytes(size)}{python}"
         check_memory(what, held + size, memory_limit)
     return load_statistics(path)
-
-
-def _held(memory_limit: str | None) -> int:
-    """Return the bytes held by now, which a limit that is given counts, and free memory has not."""
-    return 0 if memory_limit is None else resident_bytes()
-
-
-def _check_memory(plan: SolvePlan, memory_limit: str | None) -> None:
-    """Raise MemoryBudgetError if a solve outgrows the memory next to the sums, loaded by now."""
-    held = _held(memory_limit)
-    beside = f" beside {format_bytes(held)} of sums and Python" if held else ""
-    outputs = f"{plan.n_outputs:,} output{'s' * (plan.n_outputs != 1)}"
-    what = f"a solve of {plan.width:,} features and {outputs}{beside}"
-    check_memory(what, plan.n_bytes + held, memory_limit)
 
 
 def _planned(

@@ -11,10 +11,10 @@ from streamrf.engine import RunOptions, SideBySide, Summary, fold
 from streamrf.errors import ParameterError, UnknownLabelError, check_choice
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.models import ErrorSums, Model
-from streamrf.solving import SQUARED
+from streamrf.solving import N_ALPHAS, SQUARED
 from streamrf.sources import Block, Ledger, as_rows, as_source
 from streamrf.statistics import MAX_FOLDS, KFoldSums, Statistics, kfold_index
-from streamrf.training import accumulate, compared, is_auto_decode
+from streamrf.training import SolvePlan, accumulate, compared, is_auto_decode
 
 MIN_INNER = 3  # folds, of which two are left to choose a penalty by
 CLEAR = 2.0  # standard errors, at most, of a difference of two counts of errors
@@ -36,8 +36,8 @@ def cross_val_score(
     The rows are read twice, for any number of folds: once to sum them by fold, and once to score
     each by the model that has not seen it. Exact: each model is that of the sums of its rows. With
     ``alpha="auto"`` each takes the penalty that is best by cross-validation on its own folds. What
-    is learnt from a peek at the rows before a pass (scales, features="auto", a warp) is learnt once
-    and shared by all folds. The fold of a row is a hash of its place in its store. Decoders that a
+    is learnt from a peek at the rows before a pass (scales, features="auto", a warp, the shares of
+    classes for class_weight="balanced") is learnt once and shared by all folds. The fold of a row is a hash of its place in its store. Decoders that a
     fit compares are compared here, too: a fold takes the one that errs clearly less on the others.
 
     Parameters
@@ -82,6 +82,7 @@ def cross_val_score(
     )
     settings = replace(estimator._settings(), hold_out=False, folds=cv)
     statistics = accumulate(source, settings=settings, run=run)
+    _planned(statistics, estimator).check(estimator.memory_limit)
     codes = _compared(statistics, estimator)
     models = [_model(statistics, k, estimator, one) for one in codes for k in range(cv)]
     reading, _ = models[0].reading(source, on_bad_rows=estimator.on_bad_rows)
@@ -123,6 +124,24 @@ def _check(source: Any, estimator: RandomFeatureEstimator, cv: int) -> None:
         raise ParameterError(f"cv must be an integer from 2 to {MAX_FOLDS}, got {cv!r}")
     if isinstance(estimator.alpha, str) and cv < MIN_INNER:
         raise ParameterError(f"alpha='auto' needs cv={MIN_INNER} folds or more; name a penalty")
+
+
+def _planned(statistics: Statistics, estimator: RandomFeatureEstimator) -> SolvePlan:
+    """Return what the solve of one fold's model will take."""
+    is_auto, n_outputs = isinstance(estimator.alpha, str), len(statistics.sums.targets.sums)
+    if statistics.labels is not None:
+        n_outputs = getattr(estimator.codes, "n_bits", n_outputs)
+    return SolvePlan(
+        n_components=statistics.sums.n_components,
+        n_kept=estimator.prune,
+        n_outputs=n_outputs,
+        book_bytes=0,
+        n_folds=statistics.n_folds or 0,
+        n_left_out=N_ALPHAS if is_auto else 0,
+        is_fixed=not is_auto,
+        traces=False,
+        uncertainty=False,
+    )
 
 
 def _compared(statistics: Statistics, estimator: RandomFeatureEstimator) -> list[Any]:

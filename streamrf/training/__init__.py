@@ -18,6 +18,7 @@ from streamrf.training.peeking import peek_rows
 from streamrf.training.refining import check_job, refine, refine_job
 from streamrf.training.selecting import select
 from streamrf.training.settings import AUTO, TASKS, WARP_ROUNDS, Settings
+from streamrf.training.solve_memory import SolvePlan, check_memory, held_bytes
 from streamrf.training.warmup import warm_up
 
 __all__ = [
@@ -34,15 +35,18 @@ __all__ = [
     "Pass",
     "Selection",
     "Settings",
+    "SolvePlan",
     "accumulate",
     "begin",
     "benchmark",
     "bit_bytes",
     "check_job",
+    "check_memory",
     "cluster",
     "compared",
     "finish",
     "foresee_finish",
+    "held_bytes",
     "is_auto_decode",
     "load_moments",
     "moments",

@@ -22,7 +22,7 @@ from streamrf.preprocessing import CALIBRATION_ROWS, DRAW_BYTES
 from streamrf.solving import JOINED_ROWS, max_kept
 from streamrf.statistics import ExactGram, GramSum
 
-INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
+INTERPRETER_BYTES = 350 << 20  # Python with numpy, scipy, numba, h5py, scikit-learn and pandas
 BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads keep
 QUANTILE_BYTES = 4 << 10  # of each column, while its ranks are learnt and kept
 SPARSE_BYTES = 256 << 20  # pieces and the rows that a map is drawn from, while dense

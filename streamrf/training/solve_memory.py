@@ -1,6 +1,10 @@
-"""Memory of `streamrf solve`, planned before it begins."""
+"""Memory of a solve of sums that are there, planned before it begins."""
 
 from dataclasses import dataclass
+
+from streamrf.display import format_bytes, resident_bytes
+from streamrf.errors import MemoryBudgetError
+from streamrf.training.memory import parse_bytes
 
 # Measured, of a solve: of any width; of each output's coefficients, on the way and for each penalty
 # that folds are left out with; of each entry of a full matrix, for folds
@@ -35,6 +39,14 @@ class SolvePlan:
     is_fixed: bool
     traces: bool
     uncertainty: bool
+
+    def check(self, memory_limit: int | str | None) -> None:
+        """Raise MemoryBudgetError if it outgrows the memory next to what is held by now."""
+        held = held_bytes(memory_limit)
+        beside = f" beside {format_bytes(held)} of sums and Python" if held else ""
+        outputs = f"{self.n_outputs:,} output{'s' * (self.n_outputs != 1)}"
+        what = f"a solve of {self.width:,} features and {outputs}{beside}"
+        check_memory(what, self.n_bytes + held, memory_limit)
 
     @property
     def width(self) -> int:
@@ -79,3 +91,18 @@ class SolvePlan:
 
     def _outputs(self, width: int, copies: int) -> int:
         return self.book_bytes + 8 * copies * self.n_outputs * width
+
+
+def held_bytes(memory_limit: int | str | None) -> int:
+    """Return the bytes held by now, which a limit that is given counts, and free memory has not."""
+    return 0 if memory_limit is None else resident_bytes()
+
+
+def check_memory(what: str, n_bytes: int, memory_limit: int | str | None) -> None:
+    """Raise MemoryBudgetError if work needs more memory than there is."""
+    limit = parse_bytes(memory_limit)
+    if n_bytes > limit:
+        raise MemoryBudgetError(
+            f"{what} takes about {format_bytes(n_bytes)}, above the memory limit of "
+            f"{format_bytes(limit)}; free memory or raise memory_limit (--memory-limit)"
+        )
