@@ -1,6 +1,7 @@
 """Losing workers or the scheduler changes nothing; data that cannot be read fail once, by name."""
 
 import functools
+import logging
 import os
 import re
 import shutil
@@ -125,6 +126,7 @@ def test_workers_lost_while_they_are_asked_are_not_there():
 
 
 def test_a_run_that_waits_for_workers_says_so_once_each_time(monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "streamrf")
     monkeypatch.setattr(futures, "PATIENCE", 0.0)
     monkeypatch.setattr(futures, "LOOK_SECONDS", 0.0)
     client = Mock(run_on_scheduler=Mock(return_value={}), run=Mock(return_value={}))
@@ -133,6 +135,7 @@ def test_a_run_that_waits_for_workers_says_so_once_each_time(monkeypatch, caplog
         client.nthreads = Mock(return_value=there)
         run.move()
         assert caplog.text.count("has had no worker for 0 s, and the run waits for one") == n_told
+    assert caplog.text.count("the worker tcp://a is gone; what it held is computed again") == 1
 
 
 @pytest.mark.slow
@@ -495,17 +498,20 @@ def _given(sample, n_rows):
     return sample
 
 
-def test_shards_spilled_are_not_computed_again(client, accumulate, alone, tmp_path):
+def test_shards_spilled_are_not_computed_again(client, accumulate, alone, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "streamrf")
     spill = tmp_path / "spill"
     options = {"engine": client, "parts": PARTS, "spill": spill}
     assert saved(accumulate(**options), tmp_path) == alone
     files = {file: file.stat().st_mtime_ns for file in spill.glob("shard-*.h5")}
     assert len(files) == PARTS
+    assert "done already" not in caplog.text
     damaged, *_ = files
     damaged.write_bytes(damaged.read_bytes()[:-9])
     assert saved(accumulate(**options), tmp_path) == alone
     changed = {file for file, time in files.items() if file.stat().st_mtime_ns != time}
     assert changed == {damaged}
+    assert f"{PARTS} of {PARTS} shards are done already, and not read again" in caplog.text
 
 
 def test_an_interruption_tells_of_the_shards_that_are_finished(client, accumulate, alone, tmp_path):

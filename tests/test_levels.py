@@ -184,3 +184,17 @@ def test_a_penalty_below_the_rounding_is_told_by_solve_and_report(tmp_path):
     assert not CliRunner().invoke(app, run, catch_exceptions=False).stderr
     found = measure(srf.load_model(tmp_path / "m.h5"), sums, None, stage=lambda name: None)
     assert not any(says in note for note in found.notes)
+
+
+def test_a_penalty_that_rows_chose_below_the_rounding_is_no_warning(tmp_path):
+    """Nobody chose it, and errors on rows held out include the rounding."""
+    x = np.linspace(0, 1, 4000)[:, np.newaxis]
+    np.savez(tmp_path / "rows.npz", X=x, y=x[:, 0])
+    features = ("--map", "maclaurin", "--kernel", "polynomial", "--components", "64")
+    words = ["fit", str(tmp_path / "rows.npz"), *features, "--regression", "--model"]
+    done = CliRunner().invoke(app, [*words, str(tmp_path / "m.h5")], catch_exceptions=False)
+    assert "warning" not in done.stderr
+    (told,) = [line for line in done.stdout.splitlines() if line.startswith("rounding")]
+    assert "--precision float64 has none" in told
+    named = [*words, str(tmp_path / "n.h5"), "--alpha", "1e-12"]
+    assert "so the rounding decides" in CliRunner().invoke(app, named).stderr

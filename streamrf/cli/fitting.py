@@ -321,9 +321,14 @@ def _finish(
 
 
 def _warn(sums: Statistics, trained: Model | None) -> None:
-    """Print what was left out or rounded too coarsely, and what that means."""
+    """Print what was left out, or rounded too coarsely for a penalty that is named.
+
+    Rows held out choose one by errors that include the rounding: it is told beside it alone.
+    """
     warn_skipped(sums.n_skipped)
-    if trained is not None and (note := rounding_note(sums, trained)) is not None:
+    if trained is None or trained.history:
+        return
+    if (note := rounding_note(sums, trained)) is not None:
         warn(note)
 
 
@@ -342,6 +347,7 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         "n_folds": sums.n_folds,
         **facts.of_targets(sums.labels, len(sums.class_sums)),
         "alpha": None if trained is None else trained.alpha,
+        "rounding_alpha": None if trained is None else sums.rounding_alpha,
         "block_weights": facts.weights_of(trained),
         **facts.of_loss(trained),
         "decode": None if trained is None or trained.book is None else trained.book.decode,
@@ -368,6 +374,9 @@ def _summary(
             error = " ".join(facts.error_words(own, figures["n_targets"]))
             chosen = f", chosen among {len(figures['alphas'])} on {n_held}: {error}"
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
+        if chosen and figures["alpha"] < figures["rounding_alpha"]:
+            rounding = f"{figures['rounding_alpha']:.3g}"
+            yield "rounding", f"a penalty of {rounding}, at least; --precision float64 has none"
     yield from facts.loss_lines(figures)
     if figures["decode"] not in (None, "euclidean"):
         yield "decode", figures["decode"]

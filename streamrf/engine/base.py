@@ -155,6 +155,10 @@ class StateStore(Generic[S]):
         """Return the summary of a shard that an earlier run finished, or None."""
         return None
 
+    def has(self, start: int, stop: int) -> bool:
+        """Return whether a shard seems to be kept, as far as is seen from here."""
+        return False
+
     def save(self, start: int, stop: int, summary: S) -> None:
         """Keep the summary of a finished shard."""
 

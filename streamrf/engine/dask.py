@@ -56,6 +56,9 @@ class DaskRunner(Runner):
     def fold(self, reading: Reading, zero: S, update: Update[S], store: StateStore[S]) -> S:
         """Add up shards and merge them where they lie; `store` keeps finished ones."""
         shards = self._shards(reading, 0)
+        n_kept = sum(store.has(start, stop) for start, stop in shards)
+        if n_kept:
+            logger.info("%d of %d shards are done already, and not read again", n_kept, len(shards))
         task = FoldTask(_sized(reading), zero, update, store)
         if not zero.is_ordered:
             zero.absorb(map_reduce(self._client, task, shards, self._progress))

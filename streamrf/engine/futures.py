@@ -203,7 +203,10 @@ class Run:
         now = time.monotonic()
         if now >= self._counted:
             with cluster_errors(self.client):
-                self._addresses = list(self.client.nthreads())
+                here = list(self.client.nthreads())
+            for address in set(self._addresses).difference(here):
+                logger.info("the worker %s is gone; what it held is computed again", address)
+            self._addresses = here
             self._counted = now + LOOK_SECONDS
             if self._addresses:
                 self._seen = now

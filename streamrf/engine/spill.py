@@ -38,6 +38,10 @@ class ShardFolder(StateStore[S]):
         except FormatError:
             return None
 
+    def has(self, start: int, stop: int) -> bool:
+        """Return whether there is a shard's file, whole or not, in the folder as it is here."""
+        return os.path.lexists(self._path(start, stop))
+
     def save(self, start: int, stop: int, summary: S) -> None:
         """Write a shard's file."""
         storage.write(self._path(start, stop), SHARD, summary.to_tree())

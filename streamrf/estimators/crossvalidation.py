@@ -37,8 +37,9 @@ def cross_val_score(
     each by the model that has not seen it. Exact: each model is that of the sums of its rows. With
     ``alpha="auto"`` each takes the penalty that is best by cross-validation on its own folds. What
     is learnt from a peek at the rows before a pass (scales, features="auto", a warp, the shares of
-    classes for class_weight="balanced") is learnt once and shared by all folds. The fold of a row is a hash of its place in its store. Decoders that a
-    fit compares are compared here, too: a fold takes the one that errs clearly less on the others.
+    classes for class_weight="balanced") is learnt once and shared by all folds. The fold of a row
+    is a hash of its place in its store. Decoders that a fit compares are compared here, too: a fold
+    takes the one that errs clearly less on the others.
 
     Parameters
     ----------
