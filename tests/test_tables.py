@@ -142,15 +142,22 @@ def test_dates_have_the_cycles_that_rows_have_seen(days, cycles):
     assert source.columns.columns[0].cycles == cycles
 
 
+def test_a_week_of_dates_is_a_week_and_one_wrong_date_is_no_year():
+    week = np.datetime64("2024-01-01") + np.arange(300) % 7
+    wrong = np.where(np.arange(300) == 7, np.datetime64("1970-01-01"), np.datetime64("2024-01-01"))
+    for days, cycles in ((week, ("week",)), (week[week < week.max()], ()), (wrong, ())):
+        source = srf.open_source(pyarrow.table({"when": days, "n": np.arange(len(days)) / 2}))
+        assert source.columns.columns[0].cycles == cycles
+
+
 def test_fit_says_that_dates_are_not_known_beyond_those_of_the_rows(tmp_path):
     when = np.datetime64("2024-01-01", "s") + np.arange(60) * np.timedelta64(3600, "s")
     table = pyarrow.table({"when": when, "n": np.arange(60.0), "y": np.arange(60) % 2})
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
     fit = ("fit", tmp_path / "t.parquet", "--y", "y", "--model", tmp_path / "m.h5")
     assert "'when': of later days than those of these rows the model knows nothing" in told(*fit)
-    (line,) = [line for line in told(*fit).splitlines() if line.startswith("dates")]
-    without = line.rpartition(" ")[2]
-    assert answer(*fit, without)["columns_of_dates"] == []
+    assert answer(*fit)["columns_of_dates"] == ["when"]
+    assert answer(*fit, "--x=-when")["columns_of_dates"] == []
 
 
 def test_levels_and_holes_that_the_peek_did_not_have_are_counted():

@@ -24,6 +24,7 @@ MAX_LOG = 200  # log2 of a bound of values: greater ones than 2^131 or so are su
 JOIN_ROWS = 512 * columns.MAX_ROWS  # whose partial sums stay below 2^63
 
 MAX_NAMED = 10  # columns in a message
+MOVED_ROWS = 10  # at the end of what is known, that a mean must have moved as much as
 TIMES_WIDER = 10.0  # than in the sample: such a column was not fairly seen
 FAR = 30.0  # times the deviation, from where on a reach is that of an outlier
 CHANCE = 20.0  # minus the logarithm of the chance that a fair sample is called unfair
@@ -279,18 +280,22 @@ class Moments(Card, Unlocked):
     def drifted_columns(self, earlier: "Moments") -> I64:
         """Return the columns that are far from earlier rows, int64.
 
-        Their mean has moved by more than the deviation on either side and five standard errors, or
-        their deviation is ten times as great, not by chance as in `unfair_columns`.
+        Their mean has moved by more than the deviation on either side and five standard errors, as
+        if ten rows or more were as far from the centre as the farthest known, which single rows of
+        rare levels are not. Or their deviation is ten times as great, and more rows are outside of
+        the sample's range than chance allows: that the k farthest of both are all of these n rows,
+        and none of the ``n_0`` of the sample, has a chance of about ``(n / (n + n_0))^k``.
         """
         check_kind("earlier", earlier, Moments, "Moments")
         now, before = self.deviation, earlier.deviation
         n_now, n_before = max(self.n_rows, 1), max(earlier.n_rows, 1)
         widest = np.maximum(now, before)  # one row alone has no deviation
         error = 5 * np.hypot(widest / math.sqrt(n_now), before / math.sqrt(n_before))
-        moved = np.abs(self.mean - earlier.mean) > widest + error
-        share = np.minimum(self.outside / n_now, 1 - 1e-12)
-        wider = (now > TIMES_WIDER * before) & (n_before * np.log1p(-share) < -CHANCE)
-        return np.flatnonzero(moved | wider)
+        shift = np.abs(self.mean - earlier.mean)
+        moved = (shift > widest + error) & (n_now * shift >= MOVED_ROWS * earlier.sample.reach)
+        surprise = self.outside * np.log1p(self.sample.n_rows / n_now)
+        unlikely = surprise > CHANCE + math.log(self.n_features)
+        return np.flatnonzero(moved | ((now > TIMES_WIDER * before) & unlikely))
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the moments to an HDF5 file, atomically; `streamrf.load_moments` reads it."""

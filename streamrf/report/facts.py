@@ -232,9 +232,8 @@ def column_lines(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if names := figures["columns_filled"]:
         yield "filled", f"missing values of {_few(map(repr, names))}; a column each says where"
     if names := figures["columns_of_dates"]:
-        without = ",".join(f"-{name}" for name in names)
         later = "of later days than those of these rows the model knows nothing"
-        yield "dates", f"{_few(map(repr, names))}: {later}; without: --x={without}"
+        yield "dates", f"{_few(map(repr, names))}: {later}; --x can leave columns out"
 
 
 def _settings(value: Any) -> Any:

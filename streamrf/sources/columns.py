@@ -130,9 +130,7 @@ class Column:
         median = float(np.median(known)) if len(known) else 0.0
         if kind in ("number", "vector"):
             return cls(name, kind, median, has_indicator, width=width)
-        has_time, span = bool((known % 1 != 0).any()), float(np.ptp(known)) if len(known) else 0.0
-        cycles = tuple(cycle for cycle in seen_in(span) if has_time or cycle != "day")
-        return cls(name, kind, median, has_indicator, cycles=cycles)
+        return cls(name, kind, median, has_indicator, cycles=seen_in(known))
 
     def encode(self, values: Any, out: NDArray[np.float64]) -> int:
         """Fill `out` (n, n_outputs) with an Arrow array; return the values unlike those learnt."""

@@ -10,14 +10,21 @@ from numpy.typing import NDArray
 CYCLES = {"year": 366, "week": 7 * 1440, "day": 1440}  # steps of a turn: days, minutes, minutes
 DAYS = {"year": 365.0, "week": 7.0, "day": 1.0}  # of a turn
 MOST = 0.9  # of a turn, that dates must have seen
+ENDS = 0.01  # of the rows at each end
 
 
-def seen_in(span: float) -> list[str]:
-    """Return the cycles of which so many days show most of a turn.
+def seen_in(days: NDArray[np.float64]) -> tuple[str, ...]:
+    """Return the cycles of which days, whole or with times, show most of a turn.
 
     A wave of which rows show a small part is but another count of days to them, and far away later.
+    A hundredth of the days at each end, as wrong ones are, does not count.
     """
-    return [cycle for cycle in CYCLES if span >= MOST * DAYS[cycle]]
+    if not len(days):
+        return ()
+    has_time = bool((days % 1 != 0).any())
+    span = np.subtract(*np.quantile(days, (1 - ENDS, ENDS))) + (not has_time)
+    seen = [cycle for cycle in CYCLES if span >= MOST * DAYS[cycle]]
+    return tuple(cycle for cycle in seen if has_time or cycle != "day")
 
 
 @functools.cache
