@@ -4,6 +4,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from scipy.spatial.distance import mahalanobis
@@ -366,5 +367,14 @@ def test_rows_without_labels_are_summed_where_they_are_told_to_have_none(tmp_pat
     )
     model = both.solve(0.1, uncertainty=True)
     assert model.novelty(X + 5).min() > np.median(model.novelty(X))
+    named = srf.Unlabelled(
+        srf.open_source(X[:300], y=pd.DataFrame(X[:300, :2], columns=["u", "v"]))
+    )
+    nameless = srf.accumulate(named, features)
+    assert nameless.encoder.target_names == ()
+    assert_same_bytes(nameless.sums.to_tree(), day.sums.to_tree())
+    assert nameless.solve(1.0).evaluate(named)["rmse"] == 0
+    weighed = srf.Unlabelled(srf.ArraySource(X[:300], Y[:300], np.arange(300) % 3 + 1.0))
+    assert srf.accumulate(weighed, features).weight == pytest.approx(600, rel=1e-3)
     with pytest.raises(DataError, match=r"X has no targets.* or give streamrf\.Unlabelled\("):
         srf.accumulate(srf.ArraySource(X), features)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import ParameterError, warn
 from streamrf.sources.base import Block, Source, Store
-from streamrf.sources.derived import Derived
+from streamrf.sources.derived import Derived, RowsAlone
 from streamrf.sources.labels import as_labels, check_known, find_labels
 from streamrf.sources.opening import as_source
 from streamrf.sources.rows import of_targets
@@ -162,7 +162,7 @@ class Known(Derived):
         return block
 
 
-class Unlabelled(Derived):
+class Unlabelled(RowsAlone):
     """A source whose targets, if any, are left out: all are 0, values of regression.
 
     So rows without labels are summed, for what needs none of them: components, drift, novelty.
@@ -181,8 +181,10 @@ class Unlabelled(Derived):
     """
 
     def __init__(self, source: Source | ArrayLike) -> None:
-        super().__init__(as_source(source))
+        source = as_source(source)
+        super().__init__(source)
         self.has_targets = self.is_unlabelled = True
+        self.has_weights = source.has_weights
 
     def _changed(self, block: Block) -> Block:
         return replace(block, y=np.zeros(len(block.X)))
