@@ -4,6 +4,7 @@ import json
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -13,9 +14,9 @@ from streamrf.cli import app
 from streamrf.errors import (
     DataError,
     DatasetNotFoundError,
-    MergeError,
     ParameterError,
     ShapeError,
+    StreamrfWarning,
 )
 from streamrf.sources import open_files
 
@@ -311,22 +312,23 @@ def test_a_model_finds_rows_and_targets_by_what_it_learnt(path, tmp_path):
     assert "wind" in page
 
 
-def test_names_that_sums_to_continue_lack_are_those_of_the_rows(path):
-    """They were left out, and sums of the same targets in another order added to these."""
+def test_names_that_sums_to_continue_lack_are_told_to_go_by_place(path):
+    """Sums of the same targets in another order were added to these in silence."""
 
     def summed(y, start, like):
         source = srf.HDF5Source(path, x="spectra", y=y)
         return srf.accumulate(source, MAP, rows=(start, start + 500), like=like, regression=True)
 
-    unnamed = summed("both", 0, None)
-    one, other = (
-        summed(y, 500 * k, unnamed) for k, y in ((1, ["wind", "rain"]), (2, ["rain", "wind"]))
-    )
-    assert one.encoder.target_names == ("wind", "rain")
-    with pytest.raises(MergeError, match="of other targets, or in another order"):
-        one + other
-    both = one + summed(["rain", "wind"], 1000, one)
-    assert [entry["target"] for entry in both.solve(1.0).evaluate(
-        srf.HDF5Source(path, x="spectra", y=["rain", "wind"]), stop=500
-    )["by_target"]] == ["wind", "rain"]  # fmt: skip
-    assert (unnamed + one).encoder.target_names == ()
+    unnamed, named = summed("both", 0, None), summed(["wind", "rain"], 500, None)
+    told = "know no names of targets, so these are taken for theirs in the order rain, wind"
+    with pytest.warns(StreamrfWarning, match=told):
+        one = summed(["rain", "wind"], 1000, unnamed)
+    assert one.encoder.target_names == ()
+    assert_same_bytes((unnamed + one).to_tree(), (one + unnamed).to_tree())
+    summed("both", 1000, named)  # as do those without names beside others
+    assert summed(["rain", "wind"], 1500, named).encoder.target_names == ("wind", "rain")
+    frame = pd.DataFrame(X[:500], columns=list("abcd"))
+    targets = pd.DataFrame({"wind": WIND[:500], "rain": RAIN[:500]})
+    first = srf.accumulate(srf.open_source(frame, y=targets.to_numpy()), MAP)
+    with pytest.warns(StreamrfWarning, match=told):
+        srf.accumulate(srf.open_source(frame, y=targets[["rain", "wind"]]), like=first)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from streamrf import storage
@@ -282,9 +283,9 @@ class Moments(Card, Unlocked):
 
         Their mean has moved by more than the deviation on either side and five standard errors, as
         if ten rows or more were as far from the centre as the farthest known, which single rows of
-        rare levels are not. Or their deviation is ten times as great, and more rows are outside of
-        the sample's range than chance allows: that the k farthest of both are all of these n rows,
-        and none of the ``n_0`` of the sample, has a chance of about ``(n / (n + n_0))^k``.
+        rare levels are not. Or their deviation is ten times as great, and more of them are outside
+        of the sample's range than chance allows where as many were as before: a share p of n rows
+        in place of q has a chance of about ``exp(-n KL(p, q))`` (Chernoff's bound).
         """
         check_kind("earlier", earlier, Moments, "Moments")
         now, before = self.deviation, earlier.deviation
@@ -293,7 +294,9 @@ class Moments(Card, Unlocked):
         error = 5 * np.hypot(widest / math.sqrt(n_now), before / math.sqrt(n_before))
         shift = np.abs(self.mean - earlier.mean)
         moved = (shift > widest + error) & (n_now * shift >= MOVED_ROWS * earlier.sample.reach)
-        surprise = self.outside * np.log1p(self.sample.n_rows / n_now)
+        p, q = self.outside / n_now, (earlier.outside + 1) / (n_before + 1)
+        surprise = n_now * np.where(p > q, scipy.special.rel_entr(p, q), 0.0)
+        surprise += n_now * np.where(p > q, scipy.special.rel_entr(1 - p, 1 - q), 0.0)
         unlikely = surprise > CHANCE + math.log(self.n_features)
         return np.flatnonzero(moved | ((now > TIMES_WIDER * before) & unlikely))
 

@@ -21,9 +21,15 @@ def one_array(values: Any) -> Any:
     is_chunked = isinstance(values, pa.ChunkedArray)
     chunks = values.chunks if is_chunked else [values]
     if pa.types.is_dictionary(values.type) and any(part.dictionary.null_count for part in chunks):
-        plain = [part.dictionary.take(part.indices) for part in chunks]
+        plain = [_takeable(part.dictionary).take(part.indices) for part in chunks]
         return pa.chunked_array(plain).combine_chunks().dictionary_encode()
     return values.combine_chunks() if is_chunked else values
+
+
+def _takeable(levels: Any) -> Any:
+    """Return levels as Arrow can take from: views of text, as polars has, as text."""
+    is_text = kind_of(levels.type) == "category" and not arrow().types.is_dictionary(levels.type)
+    return levels.cast(arrow().large_string()) if is_text else levels
 
 
 def as_strings(values: Any) -> Any:

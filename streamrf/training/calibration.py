@@ -84,9 +84,6 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
                 f"{source.where} has {source.n_features} features, "
                 f"but the statistics to continue have {encoder.n_features}"
             )
-        names = () if source.columns is not None else source.target_names or ()
-        if len(names) > 1 and not encoder.target_names:
-            encoder = replace(encoder, targets=tuple(names))  # which the sums to continue lack
         targets = job.like.sums.zero_like().targets
         if isinstance(targets, ClassSums) and settings.classes is not None:
             targets = targets.combined(ClassSums.zero(encoder.n_components, settings.classes), 1)

@@ -60,6 +60,7 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
         check_continues(settings, like)
         given, source = source, like.encoder.adapted(source, like.labels)
         _warn_of_other_target(given, like.encoder.table)
+        _warn_of_nameless(given, like)
         _warn_of_other_labels(source, like.labels)
     task = settings.task
     if task == AUTO and like is not None:
@@ -90,6 +91,16 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
             "(--like) were not weighed by this one; give both the same, unless others are meant"
         )
     return _weighed(source, settings.class_weight), settings
+
+
+def _warn_of_nameless(source: Source, like: Statistics) -> None:
+    """Warn that targets with names go by their places, as the sums to continue know no names."""
+    names = source.target_names if source.columns is None else source.columns.targets
+    if names is not None and len(names) > 1 and not like.encoder.target_names:
+        warn(
+            f"{source.where}: the sums of like= (--like) know no names of targets, so these are "
+            f"taken for theirs in the order {', '.join(names)}"
+        )
 
 
 def _is_weighed(like: Statistics, class_weight: str | Mapping[Any, float]) -> bool:
