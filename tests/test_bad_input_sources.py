@@ -442,7 +442,7 @@ def use(source, name):
         (np.zeros((2, 2), "M8[s]"), ShapeError, ["X has dtype datetime64[s]; expected numbers"]),
         (np.zeros((2, 2), complex), ShapeError, ["Complex data not supported: X is complex128"]),
         (np.array([[1, {}]]), DataError, ["X holds objects that are not numbers (", "dict"]),
-        (np.array([[1, "a"]], object), DataError, ["X holds objects that are not numbers"]),
+        (np.array([[1, "a"]], object), DataError, ["X holds text (", "give a DataFrame"]),
         (scipy.sparse.eye_array(3).tocsr(), DataError, ["X is a sparse", "(3, 3)", "toarray()"]),
     ],
 )

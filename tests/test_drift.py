@@ -135,3 +135,25 @@ def test_commands_tell_columns_that_drifted_by_name(rng, tmp_path):
     assert told in done.stderr
     text = page.read_text()
     assert "These rows are unlike those that the model was trained on" in text
+
+
+@pytest.mark.parametrize("n_rows", [1, 10, 100, 2000])
+@pytest.mark.parametrize("kind", ["rare", "levels", "cauchy", "rounded"])
+def test_fair_rows_do_not_drift(rng, kind, n_rows):
+    shares = 10 ** rng.uniform(-5, -1, 200)
+
+    def drawn(n):
+        if kind == "rare":
+            return (rng.random((n, 200)) < shares).astype(float)
+        if kind == "levels":
+            return np.eye(200)[rng.choice(200, n, p=shares / shares.sum())]
+        if kind == "cauchy":
+            return rng.standard_cauchy((n, 10))
+        return np.c_[rng.normal(size=n), np.full(n, 0.1)]
+
+    X = drawn(20_000)
+    features = srf.RandomFourier(srf.Gaussian(1.0), 8, random_state=0)
+    model = srf.accumulate(srf.ArraySource(X, rng.integers(0, 2, len(X))), features).solve(1.0)
+    for _ in range(5):
+        rows = drawn(n_rows).astype(np.float32)
+        assert model.evaluate(rows, np.arange(n_rows) % 2)["columns_drifted"] == []

@@ -20,11 +20,12 @@ import streamrf as srf
 from integers import accumulate, assert_same_bytes, features
 from streamrf.engine import RunOptions
 from streamrf.errors import MemoryBudgetError, ParameterError
+from streamrf.estimators import crossvalidation
 from streamrf.sources import parquet_files
 from streamrf.sources.parquet_files import open_parquet
 from streamrf.sources.table_parts import detached
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram
-from streamrf.training import memory, solve_memory
+from streamrf.training import memory
 from streamrf.training.accumulation import begin
 from streamrf.training.job import Job
 from streamrf.training.memory import (
@@ -503,12 +504,10 @@ def test_targets_that_are_many_values_are_planned_for():
 @pytest.mark.parametrize(("alpha", "cv"), [("auto", 3), (1.0, 20)])
 def test_scores_by_fold_are_refused_before_their_solves_outgrow_the_limit(alpha, cv, monkeypatch):
     """They took up to a third more than the limit, as only the pass was planned."""
-    held = memory.INTERPRETER_BYTES
-    monkeypatch.setattr(solve_memory, "held_bytes", lambda limit: held)
     X = np.random.default_rng(0).normal(size=(400, 6))
     clf = srf.RandomFeatureClassifier(features(600), alpha=alpha, random_state=0)
     clf.set_params(memory_limit="900 MiB")
     assert srf.cross_val_score(clf, X, X[:, 0] > 0, cv=cv).shape == (cv,)
-    held = 895 << 20
+    monkeypatch.setattr(crossvalidation, "INTERPRETER_BYTES", 895 << 20)
     with pytest.raises(MemoryBudgetError, match="a solve of 600 features and 2 outputs beside"):
         srf.cross_val_score(clf, X, X[:, 0] > 0, cv=cv)

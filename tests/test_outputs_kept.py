@@ -129,5 +129,5 @@ def test_what_cannot_be_read_is_kept(kind, tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "is_saved", closed)
     monkeypatch.setattr("builtins.open", closed)
-    with pytest.raises(ParameterError, match="exists and is not"):
+    with pytest.raises(ParameterError, match="exists and cannot be read"):
         files._check_replaced("--model secret", str(path), kind, b"")

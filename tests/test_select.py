@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import dask.array as da
@@ -22,7 +23,7 @@ from streamrf.training import calibration, peeking
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed, has_units
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.peeking import MIN_PEEK_ROWS
-from streamrf.training.ranking import is_better, order_of, proven
+from streamrf.training.ranking import is_better, of_columns, order_of, proven
 from streamrf.training.settings import BUDGET_SECONDS
 from streamrf.training.tournament import Tournament, possible_widths
 
@@ -330,12 +331,24 @@ def test_rows_of_different_units_are_not_given_one_length(rng):
     assert not has_units(X * [1, 1, 1e-3, 1])
     assert not has_units(np.tile(X, 30))  # as words are
     assert not has_units(np.zeros((5, 3)))
-    assert {c.normalize for c in crossed(by_length=False)} == {None, "standard", "asinh"}
-    assert {c.normalize for c in crossed(["arc-cosine"], by_length=False)} == {"l2"}
-    assert "l2" in {c.normalize for c in crossed(["gaussian"], "l2", by_length=False)}
+
+    def trials(**errors):
+        found = [
+            Trial(replace(FIELD[1], normalize=scaling), 64, 100, error, error, 1.0, 0.1)
+            for scaling, error in errors.items()
+        ]
+        return sorted(found, key=lambda trial: trial.error)
+
+    def kept(**errors):
+        return {trial.candidate.normalize for trial in of_columns(trials(**errors))}
+
+    assert kept(l2=0.1, asinh=0.11, standard=0.2) == {"asinh", "standard"}
+    assert kept(l2=0.1, asinh=0.21, standard=0.2) == {"l2", "asinh", "standard"}
+    assert kept(l2=0.3, asinh=0.1) == {"asinh"}
+    assert kept(l2=0.3) == {"l2"}
     source = srf.ArraySource(X, X[:, 0] + X[:, 1] / 20 > 0)
     found = srf.select(source, n_components=64, budget=0.3, random_state=0)
-    assert "l2" not in {trial.candidate.normalize for trial in found.trials}
+    assert found.normalize != "l2"
 
 
 class Errors(Judge):

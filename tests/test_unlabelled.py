@@ -18,7 +18,14 @@ from sklearn.preprocessing import StandardScaler
 import streamrf as srf
 from conventions import conventions
 from integers import assert_same_bytes
-from streamrf.errors import ConsumedError, DataError, MergeError, ParameterError, ShapeError
+from streamrf.errors import (
+    ConsumedError,
+    DataError,
+    MergeError,
+    ParameterError,
+    ShapeError,
+    StreamrfWarning,
+)
 from streamrf.statistics import two_sample
 from streamrf.training import clustering
 
@@ -370,6 +377,10 @@ def test_rows_without_labels_are_summed_where_they_are_told_to_have_none(tmp_pat
     named = srf.Unlabelled(
         srf.open_source(X[:300], y=pd.DataFrame(X[:300, :2], columns=["u", "v"]))
     )
+    classes = srf.accumulate(srf.ArraySource(X[:300], Y[:300]), features)
+    with pytest.warns(StreamrfWarning, match=r"no labels, and those of like= have; compare"):
+        beside = srf.accumulate(srf.Unlabelled(X[300:]), like=classes)
+    assert srf.mmd(classes, beside).distance == pytest.approx(srf.mmd(day, other).distance)
     nameless = srf.accumulate(named, features)
     assert nameless.encoder.target_names == ()
     assert_same_bytes(nameless.sums.to_tree(), day.sums.to_tree())

@@ -113,7 +113,13 @@ def _check_replaced(what: str, target: str, kind: str, start: bytes) -> None:
     """Raise ParameterError where an output would replace what is not of its kind, as data are."""
     if not os.path.isfile(target) or not os.path.getsize(target):
         return
-    if not _is_alike(target, kind, start):
+    try:
+        is_alike = _is_alike(target, kind, start)
+    except PermissionError as error:
+        raise ParameterError(
+            f"{what} exists and cannot be read, so it is not replaced: choose another name"
+        ) from error
+    if not is_alike:
         like = f"a {kind} file of streamrf" if kind else "what this command writes there"
         raise ParameterError(
             f"{what} exists and is not {like}, so it is not replaced: choose another name, or "
@@ -122,16 +128,13 @@ def _check_replaced(what: str, target: str, kind: str, start: bytes) -> None:
 
 
 def _is_alike(path: str, kind: str, start: bytes) -> bool:
-    """Return whether a file is of a kind, or of none and begins so; not if it cannot be read."""
-    try:
-        if kind:
-            return is_saved(path, kind)
-        with open(path, "rb") as file:
-            head = file.read(1 << 12)
-        begins = head.lower().startswith(start.lower()) if start else b"\0" not in head
-        return begins and not is_saved(path) and not (has_signature(path) and _is_other(path))
-    except PermissionError:
-        return False
+    """Return whether a file is of a kind, or of none and begins so."""
+    if kind:
+        return is_saved(path, kind)
+    with open(path, "rb") as file:
+        head = file.read(1 << 12)
+    begins = head.lower().startswith(start.lower()) if start else b"\0" not in head
+    return begins and not is_saved(path) and not (has_signature(path) and _is_other(path))
 
 
 def _is_other(path: str) -> bool:

@@ -13,8 +13,14 @@ from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.models import ErrorSums, Model
 from streamrf.solving import N_ALPHAS, SQUARED
 from streamrf.sources import Block, Ledger, as_rows, as_source
-from streamrf.statistics import MAX_FOLDS, KFoldSums, Statistics, kfold_index
-from streamrf.training import SolvePlan, accumulate, compared, is_auto_decode
+from streamrf.statistics import MAX_FOLDS, KFoldSums, Statistics, kfold_index, packed_size
+from streamrf.training import (
+    INTERPRETER_BYTES,
+    SolvePlan,
+    accumulate,
+    compared,
+    is_auto_decode,
+)
 
 MIN_INNER = 3  # folds, of which two are left to choose a penalty by
 CLEAR = 2.0  # standard errors, at most, of a difference of two counts of errors
@@ -83,7 +89,7 @@ def cross_val_score(
     )
     settings = replace(estimator._settings(), hold_out=False, folds=cv)
     statistics = accumulate(source, settings=settings, run=run)
-    _planned(statistics, estimator).check(estimator.memory_limit)
+    _check_memory(statistics, estimator)
     codes = _compared(statistics, estimator)
     models = [_model(statistics, k, estimator, one) for one in codes for k in range(cv)]
     reading, _ = models[0].reading(source, on_bad_rows=estimator.on_bad_rows)
@@ -127,13 +133,15 @@ def _check(source: Any, estimator: RandomFeatureEstimator, cv: int) -> None:
         raise ParameterError(f"alpha='auto' needs cv={MIN_INNER} folds or more; name a penalty")
 
 
-def _planned(statistics: Statistics, estimator: RandomFeatureEstimator) -> SolvePlan:
-    """Return what the solve of one fold's model will take."""
+def _check_memory(statistics: Statistics, estimator: RandomFeatureEstimator) -> None:
+    """Raise MemoryBudgetError if a fold's model outgrows the limit next to sums and Python."""
     is_auto, n_outputs = isinstance(estimator.alpha, str), len(statistics.sums.targets.sums)
     if statistics.labels is not None:
         n_outputs = getattr(estimator.codes, "n_bits", n_outputs)
-    return SolvePlan(
-        n_components=statistics.sums.n_components,
+    width, n_folds = statistics.sums.n_components, statistics.n_folds or 1
+    sums = 8 * n_folds * (packed_size(width) + width * n_outputs)
+    plan = SolvePlan(
+        n_components=width,
         n_kept=estimator.prune,
         n_outputs=n_outputs,
         book_bytes=0,
@@ -143,6 +151,7 @@ def _planned(statistics: Statistics, estimator: RandomFeatureEstimator) -> Solve
         traces=False,
         uncertainty=False,
     )
+    plan.check(estimator.memory_limit, INTERPRETER_BYTES + sums)
 
 
 def _compared(statistics: Statistics, estimator: RandomFeatureEstimator) -> list[Any]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from streamrf import storage
@@ -25,6 +24,7 @@ MAX_LOG = 200  # log2 of a bound of values: greater ones than 2^131 or so are su
 JOIN_ROWS = 512 * columns.MAX_ROWS  # whose partial sums stay below 2^63
 
 MAX_NAMED = 10  # columns in a message
+ROUNDED = 2.0**-22  # of a value, by which single precision may move it
 MOVED_ROWS = 10  # at the end of what is known, that a mean must have moved as much as
 TIMES_WIDER = 10.0  # than in the sample: such a column was not fairly seen
 FAR = 30.0  # times the deviation, from where on a reach is that of an outlier
@@ -281,24 +281,24 @@ class Moments(Card, Unlocked):
     def drifted_columns(self, earlier: "Moments") -> I64:
         """Return the columns that are far from earlier rows, int64.
 
-        Their mean has moved by more than the deviation on either side and five standard errors, as
-        if ten rows or more were as far from the centre as the farthest known, which single rows of
-        rare levels are not. Or their deviation is ten times as great, and more of them are outside
-        of the sample's range than chance allows where as many were as before: a share p of n rows
-        in place of q has a chance of about ``exp(-n KL(p, q))`` (Chernoff's bound).
+        Their mean has moved by more than the deviation on either side and five standard errors, by
+        as much as ten of the farthest rows known move it. Or their deviation is ten times as great,
+        and shares outside of the sample's range differ by more than chance (likelihood ratio).
         """
         check_kind("earlier", earlier, Moments, "Moments")
         now, before = self.deviation, earlier.deviation
         n_now, n_before = max(self.n_rows, 1), max(earlier.n_rows, 1)
         widest = np.maximum(now, before)  # one row alone has no deviation
-        error = 5 * np.hypot(widest / math.sqrt(n_now), before / math.sqrt(n_before))
-        shift = np.abs(self.mean - earlier.mean)
+        error = 5 * np.hypot(widest / n_now**0.5, before / n_before**0.5)
+        shift = np.abs(self.mean - earlier.mean) - ROUNDED * np.abs(earlier.mean)
         moved = (shift > widest + error) & (n_now * shift >= MOVED_ROWS * earlier.sample.reach)
-        p, q = self.outside / n_now, (earlier.outside + 1) / (n_before + 1)
-        surprise = n_now * np.where(p > q, scipy.special.rel_entr(p, q), 0.0)
-        surprise += n_now * np.where(p > q, scipy.special.rel_entr(1 - p, 1 - q), 0.0)
-        unlikely = surprise > CHANCE + math.log(self.n_features)
-        return np.flatnonzero(moved | ((now > TIMES_WIDER * before) & unlikely))
+        both = (self.outside + earlier.outside) / (n_now + n_before)
+        sides = (n_now, self.outside / n_now), (n_before, earlier.outside / n_before)
+        terms = [(n, a, b) for n, p in sides for a, b in ((p, both), (1 - p, 1 - both))]
+        terms = [(n * a, np.maximum(a, 1e-300), np.maximum(b, 1e-300)) for n, a, b in terms]
+        surprise = sum(weight * np.log(a / b) for weight, a, b in terms)
+        wider = (now > TIMES_WIDER * before) & (surprise > CHANCE + math.log(self.n_features))
+        return np.flatnonzero(moved | wider)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the moments to an HDF5 file, atomically; `streamrf.load_moments` reads it."""

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -89,7 +90,6 @@ def crossed(
     *,
     every: bool = False,
     by_ranks: bool = False,
-    by_length: bool = True,
     shape: Shape | None = None,
 ) -> list[Candidate]:
     """Return the settings of the first round, or `every` one, under every scaling.
@@ -100,7 +100,6 @@ def crossed(
     normalize : a scaling, under which kinds that do not go with it are left out, or "auto"
     every : settings of a full grid
     by_ranks : whether "auto" tries "quantile" too, which heavy tails ask for
-    by_length : whether "auto" tries "l2", which hides columns in small units
     shape : of the images that rows are, or None
     """
     found = [
@@ -110,10 +109,9 @@ def crossed(
             kind.under(normalize), kind.every if every else kind.begin(shape)
         )
     ]
-    if normalize != AUTO:
+    if normalize != AUTO or by_ranks:
         return found
-    tries = {"quantile": by_ranks, "l2": by_length}
-    return [candidate for candidate in found if tries.get(candidate.normalize or "", True)] or found
+    return [candidate for candidate in found if candidate.normalize != "quantile"]
 
 
 class ScaledRows:
@@ -150,6 +148,11 @@ class ScaledRows:
     def asks_for_ranks(self) -> bool:
         """See the function."""
         return asks_for_ranks(self._X)
+
+    @cached_property
+    def has_units(self) -> bool:
+        """See the function."""
+        return has_units(self._X)
 
     def rows(self, normalize: str | None, warp: Warp | None = None) -> Array:
         """Return all rows scaled, and warped, float32."""

@@ -13,7 +13,7 @@ from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import WARPS, Moments, Warp
 from streamrf.sources import Block, SparseRows
-from streamrf.training.candidates import Candidate, Recipe, asks_for_ranks, crossed, has_units
+from streamrf.training.candidates import Candidate, Recipe, asks_for_ranks, crossed
 from streamrf.training.decoding import takes_discriminants
 from streamrf.training.foresight import CHOOSING
 from streamrf.training.images import image_shape
@@ -259,13 +259,7 @@ def _field(
 ) -> list[Candidate]:
     """Return the candidates of the first round; raise ParameterError if rows are none for them."""
     names = for_rows(kernels, sample.X, shape, sample.where)
-    field = crossed(
-        names,
-        normalize,
-        by_ranks=asks_for_ranks(sample.X),
-        by_length=not has_units(sample.X),
-        shape=shape,
-    )
+    field = crossed(names, normalize, by_ranks=asks_for_ranks(sample.X), shape=shape)
     if not field:
         raise ParameterError(
             f"kernels (--kernels): {', '.join(names)} cannot be tried with normalize={normalize!r}"

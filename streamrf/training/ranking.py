@@ -14,6 +14,7 @@ FADING = 0.8  # of the gain of one doubling of the width, that of the next
 USUAL_GAIN = 0.2  # of the first doubling of the width, where there is no time to measure it
 MIN_GAIN = 0.05  # relative; a width that the widest beats by less than this is wide enough
 WARPED = 2  # candidates that warps are tried for
+FAR_LESS = 0.5  # times the error of others
 CLEAR = 5.0  # standard errors by which errors alone tell
 NOISE = (0.0, 1.0)  # standard errors that a gain must exceed, in errors and in squares
 
@@ -90,6 +91,17 @@ def _gain(before: Trial, now: Trial, regression: bool) -> float:
     if not regression:  # errors are counts of few; squares see more
         pairs.append((before.mse, now.mse))
     return max(1 - b / a if a > 0 else 0.0 for a, b in pairs)
+
+
+def of_columns(ranked: list[Trial]) -> list[Trial]:
+    """Return trials without those of rows of one length, unless these err far less.
+
+    For columns of different units, of which such rows hide those in small ones.
+    """
+    others = [trial for trial in ranked if trial.candidate.normalize != "l2"]
+    if not others or min(trial.error for trial in ranked) <= FAR_LESS * others[0].error:
+        return ranked
+    return others
 
 
 def is_rough(trial: Trial) -> bool:

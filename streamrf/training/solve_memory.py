@@ -40,9 +40,12 @@ class SolvePlan:
     traces: bool
     uncertainty: bool
 
-    def check(self, memory_limit: int | str | None) -> None:
-        """Raise MemoryBudgetError if it outgrows the memory next to what is held by now."""
-        held = held_bytes(memory_limit)
+    def check(self, memory_limit: int | str | None, held: int | None = None) -> None:
+        """Raise MemoryBudgetError if it outgrows the memory next to what is held.
+
+        `held` bytes of a limit that is given; None means those by now.
+        """
+        held = held_bytes(memory_limit) if held is None or memory_limit is None else held
         beside = f" beside {format_bytes(held)} of sums and Python" if held else ""
         outputs = f"{self.n_outputs:,} output{'s' * (self.n_outputs != 1)}"
         what = f"a solve of {self.width:,} features and {outputs}{beside}"

@@ -61,6 +61,11 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
         given, source = source, like.encoder.adapted(source, like.labels)
         _warn_of_other_target(given, like.encoder.table)
         _warn_of_nameless(given, like)
+        if source.is_unlabelled and (like.labels is not None or like.sums.targets.sums.any()):
+            warn(
+                f"{source.where}: these rows have no labels, and those of like= have; compare the "
+                "sums with theirs (mmd), but do not add them"
+            )
         _warn_of_other_labels(source, like.labels)
     task = settings.task
     if task == AUTO and like is not None:

@@ -23,6 +23,7 @@ from streamrf.training.ranking import (
     is_better,
     is_rough,
     joined,
+    of_columns,
     order_of,
     proven,
     spread,
@@ -102,6 +103,7 @@ class Tournament:
             raise judge.fault
         self._ahead = [last]
         ranked = self._round(spread(ranked, 12), min(512, width or 512), 6000, judge.n_held, 2)
+        ranked = of_columns(ranked) if judge.scaled.has_units else ranked
         self._give_up_warps(ranked)
         leader = next((t for t in proven(ranked) if t.candidate.kind.leads), ranked[0]).candidate
         chosen = width or self._width(leader, widths)
