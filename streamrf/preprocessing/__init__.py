@@ -1,13 +1,8 @@
 """A raw row to integers: scaling, the feature map, rounding."""
 
-from streamrf.preprocessing.drift import known_moments, named_columns, warn_of_drift
+from streamrf.preprocessing.drift import known_moments, named_columns, scales_for, warn_of_drift
 from streamrf.preprocessing.encoder import DRAW_BYTES, Encoder, as_columns
-from streamrf.preprocessing.moments import (
-    Moments,
-    Sample,
-    combined_moments,
-    scales_for,
-)
+from streamrf.preprocessing.moments import Moments, Sample, combined_moments
 from streamrf.preprocessing.quantiles import far_values, has_heavy_columns
 from streamrf.preprocessing.rounding import (
     CALIBRATION_ROWS,

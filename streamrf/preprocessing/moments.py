@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf import storage
-from streamrf.display import Card, listed
-from streamrf.errors import MergeError, ShapeError, check_kind, warn
+from streamrf.display import Card
+from streamrf.errors import MergeError, ShapeError, check_kind
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64, Unlocked, unlocked
 from streamrf.sources import Block, SparseRows, as_matrix, by_columns, check_no_frame, check_rows
@@ -292,11 +292,7 @@ class Moments(Card, Unlocked):
         error = 5 * np.hypot(widest / n_now**0.5, before / n_before**0.5)
         shift = np.abs(self.mean - earlier.mean) - ROUNDED * np.abs(earlier.mean)
         moved = (shift > widest + error) & (n_now * shift >= MOVED_ROWS * earlier.sample.reach)
-        both = (self.outside + earlier.outside) / (n_now + n_before)
-        sides = (n_now, self.outside / n_now), (n_before, earlier.outside / n_before)
-        terms = [(n, a, b) for n, p in sides for a, b in ((p, both), (1 - p, 1 - both))]
-        terms = [(n * a, np.maximum(a, 1e-300), np.maximum(b, 1e-300)) for n, a, b in terms]
-        surprise = sum(weight * np.log(a / b) for weight, a, b in terms)
+        surprise = _surprise(self.outside, n_now, earlier.outside, n_before)
         wider = (now > TIMES_WIDER * before) & (surprise > CHANCE + math.log(self.n_features))
         return np.flatnonzero(moved | wider)
 
@@ -352,39 +348,14 @@ def combined_moments(ours: Moments | None, theirs: Moments | None, sign: int) ->
     return ours.combined(theirs, sign)
 
 
-def scales_for(moments: Moments, names: tuple[str, ...], n_features: int, where: str) -> Moments:
-    """Return the moments of the columns of rows, without their names.
-
-    Columns are found by their names, in any order and among others, where both sides have names,
-    else by their places; raise ShapeError where some are not there.
-
-    Parameters
-    ----------
-    names : of the columns of the rows, or empty
-    n_features : their width
-    where : the rows, for messages
-    """
-    if names and moments.names:
-        index = {name: i for i, name in enumerate(moments.names)}
-        lacks = [name for name in names if name not in index]
-        if lacks:
-            raise ShapeError(
-                f"scale_like has no moments of {listed(lacks, MAX_NAMED)}, columns of {where}; it "
-                f"has those of {listed(moments.names, MAX_NAMED)}: sum the moments of the same "
-                "columns"
-            )
-        moments = moments.take(np.array([index[name] for name in names]))
-    elif moments.names:
-        warn(
-            f"scale_like (--scale-like) has moments of {listed(moments.names, MAX_NAMED)}, and "
-            f"{where} has no names of columns, so they are taken in their order"
-        )
-    if moments.n_features != n_features:
-        raise ShapeError(
-            f"scale_like has the moments of {moments.n_features} columns, but {where} has "
-            f"{n_features}; sum the moments of the same columns"
-        )
-    return replace(moments, names=())
+def _surprise(k: I64, n: int, k_before: I64, n_before: int) -> F64:
+    """Return the log likelihood ratio of two shares, k of n rows and as many before, to one."""
+    both = (k + k_before) / (n + n_before)
+    found = np.zeros(len(k))
+    for size, share in ((n, k / n), (n_before, k_before / n_before)):
+        for p, q in ((share, both), (1 - share, 1 - both)):
+            found += size * p * np.log(np.where(p > 0, p, 1.0) / np.where(p > 0, q, 1.0))
+    return found
 
 
 def _shape(X: NDArray[Any]) -> F64:
