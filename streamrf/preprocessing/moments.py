@@ -25,7 +25,7 @@ JOIN_ROWS = 512 * columns.MAX_ROWS  # whose partial sums stay below 2^63
 
 MAX_NAMED = 10  # columns in a message
 ROUNDED = 2.0**-22  # of a value, by which single precision may move it
-MOVED_ROWS = 10  # at the end of what is known, that a mean must have moved as much as
+MOVED_ROWS = 5  # at the end of what is known, that a mean must have moved as much as
 TIMES_WIDER = 10.0  # than in the sample: such a column was not fairly seen
 FAR = 30.0  # times the deviation, from where on a reach is that of an outlier
 CHANCE = 20.0  # minus the logarithm of the chance that a fair sample is called unfair
@@ -281,8 +281,8 @@ class Moments(Card, Unlocked):
     def drifted_columns(self, earlier: "Moments") -> I64:
         """Return the columns that are far from earlier rows, int64.
 
-        Their mean has moved by more than the deviation on either side and five standard errors, by
-        as much as ten of the farthest rows known move it. Or their deviation is ten times as great,
+        Their mean has moved by more than the deviation on either side and five standard errors, and
+        by what five of the farthest rows known move it. Or their deviation is ten times as great,
         and shares outside of the sample's range differ by more than chance (likelihood ratio).
         """
         check_kind("earlier", earlier, Moments, "Moments")
