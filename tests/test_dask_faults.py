@@ -135,7 +135,9 @@ def test_a_run_that_waits_for_workers_says_so_once_each_time(monkeypatch, caplog
         client.nthreads = Mock(return_value=there)
         run.move()
         assert caplog.text.count("has had no worker for 0 s, and the run waits for one") == n_told
-    assert caplog.text.count("the worker tcp://a is gone; what it held is computed again") == 1
+    assert (
+        caplog.text.count("the worker tcp://a is gone; what no other holds is computed again") == 1
+    )
 
 
 @pytest.mark.slow

@@ -195,6 +195,6 @@ def test_a_penalty_that_rows_chose_below_the_rounding_is_no_warning(tmp_path):
     done = CliRunner().invoke(app, [*words, str(tmp_path / "m.h5")], catch_exceptions=False)
     assert "warning" not in done.stderr
     (told,) = [line for line in done.stdout.splitlines() if line.startswith("rounding")]
-    assert "--precision float64 has none" in told
+    assert "which is more; precision='float64' (--precision float64) does not round" in told
     named = [*words, str(tmp_path / "n.h5"), "--alpha", "1e-12"]
     assert "so the rounding decides" in CliRunner().invoke(app, named).stderr

@@ -343,7 +343,8 @@ def test_rows_of_different_units_are_not_given_one_length(rng):
         return {trial.candidate.normalize for trial in of_columns(trials(**errors))}
 
     assert kept(l2=0.1, asinh=0.11, standard=0.2) == {"asinh", "standard"}
-    assert kept(l2=0.1, asinh=0.21, standard=0.2) == {"l2", "asinh", "standard"}
+    assert kept(l2=0.09, asinh=0.21, standard=0.2) == {"l2", "asinh", "standard"}
+    assert kept(l2=0.0, asinh=0.0) == {"asinh"}
     assert kept(l2=0.3, asinh=0.1) == {"asinh"}
     assert kept(l2=0.3) == {"l2"}
     source = srf.ArraySource(X, X[:, 0] + X[:, 1] / 20 > 0)

@@ -188,7 +188,7 @@ def fit(
             pass_, figures = _train(job, targets, output)
             trained, sums = _finish(job, pass_, targets, output)
             figures["cluster"] = _cluster_figures(outlooks, client)
-    _warn(sums, trained)
+    _warn(sums, trained, targets.alpha)
     n_read = sums.n_rows + sums.n_skipped - figures["n_rows_resumed"]
     figures |= {
         **_figures(trained, sums),
@@ -320,13 +320,13 @@ def _finish(
     return trained, sums
 
 
-def _warn(sums: Statistics, trained: Model | None) -> None:
+def _warn(sums: Statistics, trained: Model | None, named: float | str | None) -> None:
     """Print what was left out, or rounded too coarsely for a penalty that is named.
 
     Rows held out choose one by errors that include the rounding: it is told beside it alone.
     """
     warn_skipped(sums.n_skipped)
-    if trained is None or trained.history:
+    if trained is None or named is None or isinstance(named, str):
         return
     if (note := rounding_note(sums, trained)) is not None:
         warn(note)
@@ -348,6 +348,7 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         **facts.of_targets(sums.labels, len(sums.class_sums)),
         "alpha": None if trained is None else trained.alpha,
         "rounding_alpha": None if trained is None else sums.rounding_alpha,
+        "rounding_binds": trained is not None and rounding_note(sums, trained) is not None,
         "block_weights": facts.weights_of(trained),
         **facts.of_loss(trained),
         "decode": None if trained is None or trained.book is None else trained.book.decode,
@@ -374,9 +375,9 @@ def _summary(
             error = " ".join(facts.error_words(own, figures["n_targets"]))
             chosen = f", chosen among {len(figures['alphas'])} on {n_held}: {error}"
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
-        if chosen and figures["alpha"] < figures["rounding_alpha"]:
-            rounding = f"{figures['rounding_alpha']:.3g}"
-            yield "rounding", f"a penalty of {rounding}, at least; --precision float64 has none"
+        if chosen and figures["rounding_binds"]:
+            more = f"amounts to a penalty of {figures['rounding_alpha']:.3g}, which is more"
+            yield "rounding", f"{more}; {sums.encoder.calibration.advice()}"
     yield from facts.loss_lines(figures)
     if figures["decode"] not in (None, "euclidean"):
         yield "decode", figures["decode"]

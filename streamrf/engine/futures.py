@@ -205,7 +205,7 @@ class Run:
             with cluster_errors(self.client):
                 here = list(self.client.nthreads())
             for address in set(self._addresses).difference(here):
-                logger.info("the worker %s is gone; what it held is computed again", address)
+                logger.info("the worker %s is gone; what no other holds is computed again", address)
             self._addresses = here
             self._counted = now + LOOK_SECONDS
             if self._addresses:

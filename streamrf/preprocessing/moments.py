@@ -24,7 +24,7 @@ MAX_LOG = 200  # log2 of a bound of values: greater ones than 2^131 or so are su
 JOIN_ROWS = 512 * columns.MAX_ROWS  # whose partial sums stay below 2^63
 
 MAX_NAMED = 10  # columns in a message
-ROUNDED = 2.0**-22  # of a value, by which single precision may move it
+ROUNDED = 2.0**-24  # of a value, by which single precision may move it
 MOVED_ROWS = 5  # at the end of what is known, that a mean must have moved as much as
 TIMES_WIDER = 10.0  # than in the sample: such a column was not fairly seen
 FAR = 30.0  # times the deviation, from where on a reach is that of an outlier

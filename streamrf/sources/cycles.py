@@ -23,7 +23,7 @@ def seen_in(days: NDArray[np.float64]) -> tuple[str, ...]:
         return ()
     has_time = bool((days % 1 != 0).any())
     span = np.subtract(*np.quantile(days, (1 - ENDS, ENDS))) + (not has_time)
-    seen = [cycle for cycle in CYCLES if span >= MOST * DAYS[cycle]]
+    seen = [cycle for cycle in CYCLES if span >= MOST * (1 - 2 * ENDS) * DAYS[cycle]]
     return tuple(cycle for cycle in seen if has_time or cycle != "day")
 
 

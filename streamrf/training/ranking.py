@@ -99,7 +99,7 @@ def of_columns(ranked: list[Trial]) -> list[Trial]:
     For columns of different units, of which such rows hide those in small ones.
     """
     others = [trial for trial in ranked if trial.candidate.normalize != "l2"]
-    if not others or min(trial.error for trial in ranked) <= FAR_LESS * others[0].error:
+    if not others or min(trial.error for trial in ranked) < FAR_LESS * others[0].error:
         return ranked
     return others
 

@@ -98,12 +98,13 @@ class Tournament:
         widths = possible_widths(n_total, self._fits) if width is None else [width]
         second, last = (16, min(512, width or 512), 6000), (12, width or WIDTHS[1], judge.n_fitted)
         self._ahead = [second, last]
-        ranked = self._round(self._field, min(256, width or 256), 2000, 2000)
+        cut = of_columns if judge.scaled.has_units else list
+        ranked = cut(self._round(self._field, min(256, width or 256), 2000, 2000))
         if judge.fault is not None and not np.isfinite(ranked[0].error):
             raise judge.fault
         self._ahead = [last]
         ranked = self._round(spread(ranked, 12), min(512, width or 512), 6000, judge.n_held, 2)
-        ranked = of_columns(ranked) if judge.scaled.has_units else ranked
+        ranked = cut(ranked)
         self._give_up_warps(ranked)
         leader = next((t for t in proven(ranked) if t.candidate.kind.leads), ranked[0]).candidate
         chosen = width or self._width(leader, widths)
