@@ -14,7 +14,7 @@ from streamrf.training.images import shape_of
 from streamrf.training.kernel_names import DEFAULT
 from streamrf.training.kind import Kind, Shape
 from streamrf.training.kinds import KINDS
-from streamrf.training.odd_columns import UNSEEN
+from streamrf.training.odd_columns import hardly_seen
 from streamrf.training.settings import AUTO
 
 PAIRS = 2000  # of rows, whose median distance is the unit of gamma
@@ -187,8 +187,7 @@ def has_units(X: Array) -> bool:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.sqrt(variances(X))
-    varies = spread > 0
-    return bool(2 * np.count_nonzero(varies & (spread < UNSEEN * spread.max())) >= varies.sum() > 0)
+    return bool(hardly_seen(spread, spread > 0))
 
 
 def _has_outliers(X: Array, n_learnt: int) -> bool:

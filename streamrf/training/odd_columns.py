@@ -192,12 +192,17 @@ def _is_code(value: float) -> bool:
 
 def _warn_of_unequal(columns: Columns) -> None:
     """Warn if half of the columns that vary, or more, vary next to nothing beside one of them."""
-    spread, varies = columns.spread, columns.varies
-    found = np.flatnonzero(varies & (spread < UNSEEN * spread.max()))
-    if len(found) and 2 * len(found) >= np.count_nonzero(varies):
-        widest = columns.named([int(spread.argmax())])
+    found = hardly_seen(columns.spread, columns.varies)
+    if found:
+        widest = columns.named([int(columns.spread.argmax())])
         warn(
-            f"{columns.named(found.tolist())} of X vary by less than a thousandth of "
+            f"{columns.named(found)} of X vary by less than a thousandth of "
             f"what {widest} does, so the kernel hardly sees them: use normalize='standard' "
             "(--normalize standard); normalize=None (--normalize none) keeps rows as they are"
         )
+
+
+def hardly_seen(spread: Floats, varies: Mask) -> list[int]:
+    """Return the columns that vary next to nothing beside one, if half of those that vary do."""
+    found: list[int] = np.flatnonzero(varies & (spread < UNSEEN * spread.max())).tolist()
+    return found if 2 * len(found) >= np.count_nonzero(varies) else []
